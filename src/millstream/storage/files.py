@@ -1,0 +1,251 @@
+"""Files and folders as storage sees them, and the real ones.
+
+Everything storage does to a disk goes through ``Files`` and ``File``, so that tests and simulation can lay a
+faulty one underneath.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """A file that grows at its end; positions and sizes are bytes."""
+
+    path: str
+    size: int
+
+    def append(self, data: Buffer) -> None:
+        """Write all of ``data`` at the end, or none of it: after an OSError the size is as before."""
+        ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """The bytes from ``position`` on: ``length`` of them, fewer only at the end of the file."""
+        ...
+
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether reading this range would likely be answered from memory, without waiting for a disk."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut everything from ``size`` on."""
+        ...
+
+    def flush(self) -> None:
+        """Return when every byte appended before the call is on disk; may be called from any thread."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back; slices taken earlier can no longer be read."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor that sendfile can take, or -1 where there is none."""
+        ...
+
+
+class Files(Protocol):
+    """A disk: what storage asks of the operating system."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
+        """Open ``path``; with ``create`` it is made when missing (and must then be writable)."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and its parents; one that is there already is fine."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename atomically, replacing ``new``; durable once the folder is synced."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is fine."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder and all in it; one that is gone already is fine."""
+        ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Replace a small file's content atomically and durably (write aside, flush, rename, sync the folder)."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Return when the folder's entries are on disk."""
+        ...
+
+    def lock(self, path: str) -> object | None:
+        """Hold ``path`` as a lock until the returned handle is closed or the process ends; None when another has it."""
+        ...
+
+
+class FileSlice:
+    """A run of bytes in a file: what a fetch answers, sent uncopied where the transport allows it."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self) -> bytes:
+        return self.file.read(self.position, self.length)
+
+
+class OsFile:
+    """A file of the operating system; its descriptor is closed with the last reference."""
+
+    __slots__ = ("__weakref__", "_fd", "path", "size")
+
+    #: A probe reads a byte of each step; pages come and go from memory in runs at least this long.
+    PROBE_STEP_BYTES = 128 * 1024
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self.size = os.fstat(fd).st_size
+
+    def append(self, data: Buffer) -> None:
+        length = len(data)
+        written = 0
+        try:
+            written = os.pwrite(self._fd, data, self.size)
+            while written < length:  # A short write is rare (a disk nearly full, a signal).
+                written += os.pwrite(self._fd, memoryview(data)[written:], self.size + written)
+        except OSError:
+            if written:
+                os.ftruncate(self._fd, self.size)
+            raise
+        self.size += length
+
+    def read(self, position: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or position + len(data) >= self.size:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < length and (data := os.pread(self._fd, length - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def is_cached(self, position: int, length: int) -> bool:
+        probe = [bytearray(1)]
+        last = position + length - 1
+        try:
+            for at in range(position, last, self.PROBE_STEP_BYTES):
+                os.preadv(self._fd, probe, at, os.RWF_NOWAIT)
+            os.preadv(self._fd, probe, last, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # A file system without RWF_NOWAIT: nothing can be known, so nothing is slowed down.
+            return True
+        return True
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self.size = size
+
+    def flush(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsFiles:
+    """The operating system's own file systems."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable or create else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        if os.path.lexists(path):
+            os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        if os.path.lexists(path):
+            shutil.rmtree(path)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, data: Buffer) -> None:
+        aside = path + ".tmp"
+        with open(aside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        self.sync_folder(os.path.dirname(path))
+
+    def sync_folder(self, path: str) -> None:
+        with self._descriptor(path) as fd:
+            os.fsync(fd)
+
+    def lock(self, path: str) -> object | None:
+        file = open(path, "ab")  # noqa: SIM115 - the handle is the lock, held until its owner lets go
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
+
+    @contextmanager
+    def _descriptor(self, path: str) -> Iterator[int]:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
