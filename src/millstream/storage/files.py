@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from millstream.model.slices import FileSlice as FileSlice
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -95,23 +97,6 @@ class Files(Protocol):
     def lock(self, path: str) -> object | None:
         """Hold ``path`` as a lock until the returned handle is closed or the process ends; None when another has it."""
         ...
-
-
-class FileSlice:
-    """A run of bytes in a file: what a fetch answers, sent uncopied where the transport allows it."""
-
-    __slots__ = ("file", "length", "position")
-
-    def __init__(self, file: File, position: int, length: int) -> None:
-        self.file = file
-        self.position = position
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def read(self) -> bytes:
-        return self.file.read(self.position, self.length)
 
 
 class OsFile:

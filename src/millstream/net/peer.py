@@ -1,0 +1,142 @@
+"""One accepted connection: frames come in, answers go out, and neither side can drown the other."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+from millstream.model.errors import CorruptFrame
+from millstream.net.frames import SCRATCH_BYTES, BufferPool, FrameReader
+from millstream.net.outbox import Outbox, Part, SocketOutbox, TransportOutbox
+
+
+class Limits:
+    """What all connections of a listener share: the scratch buffer, the pool, the bounds."""
+
+    def __init__(self, frame_bytes_max: int, queued_bytes_max: int = -1, unsent_bytes_max: int = 1024 * 1024) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self.unsent_bytes_max = unsent_bytes_max
+        self.pool = BufferPool(queued_bytes_max)
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+class FramedPeer(asyncio.BufferedProtocol):
+    """Reads frames and hands each to ``frame_received``; sends what ``send`` is given, in order.
+
+    Reading stops while the peer does not take its answers, so a slow reader holds up itself alone.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+        self.loop = loop
+        self.is_closed = False
+        self.address = "?"
+        self.last_active_s = loop.time()
+        self._limits = limits
+        self._reader = FrameReader(limits.scratch, limits.pool, limits.frame_bytes_max, self.frame_received)
+        self._outbox: Outbox
+        self._reading_paused = False
+        self._waiting_for_room = False
+        self._in_large_frame = False
+
+    # What a subclass says.
+
+    def frame_received(self, frame: memoryview) -> None:
+        """A whole frame; its bytes are valid only during this call."""
+        raise NotImplementedError
+
+    def turn_ended(self) -> None:
+        """Every frame of this read has been handed over: the moment to send their answers together."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+
+    def is_overfull(self) -> bool:
+        """Whether no more frames should be read for now; asked after each turn and after each drain."""
+        return False
+
+    def refused(self, reason: str) -> None:
+        """The peer sent what cannot be a frame, and is about to be cut off."""
+
+    # What a subclass calls.
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Send these after everything sent before."""
+        if not self.is_closed:
+            self._outbox.send(parts)
+
+    def close(self) -> None:
+        """Cut the connection; answers not yet taken are lost."""
+        if not self.is_closed:
+            self._let_go()
+            self.transport.abort()
+
+    def pace_reading(self) -> None:
+        """Read on, or stop reading, as the fill of what waits says."""
+        if self.is_closed:
+            return
+        should_pause = (
+            self._waiting_for_room or self._outbox.pending_bytes > self._limits.unsent_bytes_max or self.is_overfull()
+        )
+        if should_pause != self._reading_paused:
+            self._reading_paused = should_pause
+            if should_pause:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.address = f"{peer[0]}:{peer[1]}"
+        sock = transport.get_extra_info("socket")
+        if sock is None or transport.get_extra_info("sslcontext") is not None:
+            self._outbox = TransportOutbox(transport)
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._outbox = SocketOutbox(self.loop, sock.fileno(), self.pace_reading, self.close)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.buffer()
+
+    def buffer_updated(self, count: int) -> None:
+        self.last_active_s = self.loop.time()
+        try:
+            self._reader.received(count)
+        except CorruptFrame as fault:
+            self.refused(str(fault))
+            self.turn_ended()
+            self.close()
+            return
+        self.turn_ended()
+        if self._reader.in_large_frame != self._in_large_frame:
+            self._in_large_frame = not self._in_large_frame
+            if self._in_large_frame and not self._limits.pool.has_room():
+                self._waiting_for_room = True  # Only at its beginning: a frame half read always goes on.
+                self._limits.pool.when_room(self._room_came)
+        self.pace_reading()
+
+    def resume_writing(self) -> None:
+        self.pace_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.is_closed:
+            self._let_go()
+        self.closed()
+
+    def _let_go(self) -> None:
+        self.is_closed = True
+        self._limits.pool.forget(self._room_came)
+        self._reader.close()
+        self._outbox.close()
+
+    def _room_came(self) -> None:
+        self._waiting_for_room = False
+        self.pace_reading()
