@@ -231,7 +231,11 @@ def decode_batch(buffer: Buffer, at: int = 0) -> list[Record]:
 
 
 def _decode_records(data: bytes, header: BatchHeader) -> tuple[list[Record], int]:
-    """The records and where they end. Most numbers take one byte, so that case is written out in place."""
+    """The records and where they end.
+
+    Short keys and values are cut out in place, for speed. A field that runs past its record makes the record's end
+    come out wrong, which the last check finds.
+    """
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     make = tuple.__new__
     records: list[Record] = []

@@ -33,14 +33,17 @@ def decode_varint(buffer: Buffer, at: int) -> tuple[int, int]:
     try:
         rest = buffer[at]
         if rest < 0x80:
-            return (rest >> 1) ^ -(rest & 1), at + 1
-        rest &= 0x7F
-        for shift in range(7, VARINT_BYTES_MAX * 7, 7):
-            at += 1
-            byte = buffer[at]
+            return rest >> 1 ^ -(rest & 1), at + 1
+        byte = buffer[at + 1]
+        if byte < 0x80:  # Two bytes are as common as one for lengths and time, and the loop below is slow.
+            rest = rest & 0x7F | byte << 7
+            return rest >> 1 ^ -(rest & 1), at + 2
+        rest = rest & 0x7F | (byte & 0x7F) << 7
+        for shift in range(14, VARINT_BYTES_MAX * 7, 7):
+            byte = buffer[at + shift // 7]
             rest |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (rest >> 1) ^ -(rest & 1), at + 1
+                return rest >> 1 ^ -(rest & 1), at + shift // 7 + 1
     except IndexError:
         raise ProtocolError(ErrorCode.INVALID_RECORD, "a number is cut short") from None
     raise ProtocolError(ErrorCode.INVALID_RECORD, "a number runs on for more than ten bytes")
