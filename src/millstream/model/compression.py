@@ -89,7 +89,7 @@ def _zstd_compress(data: Buffer) -> bytes:
 
 def _lz4_compress(data: Buffer) -> bytes:
     compressor = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))  # The one part of cramjam that takes nothing else.
     return bytes(compressor.finish())
 
 
