@@ -11,7 +11,6 @@ from millstream.config.setting import (
     BOOLEAN,
     DAY_MS,
     INT,
-    INT_MAX,
     KIB,
     LIST,
     LONG,

@@ -1,7 +1,20 @@
 """Broker settings of listeners, connections and the requests that come through them."""
 
 from millstream.config.listeners import LISTENERS_CHECK, PROTOCOL_MAP_CHECK
-from millstream.config.setting import INT, INT_MAX, KIB, LIST, LONG, MIB, MINUTE_MS, SECOND_MS, STRING, Check, Setting, at_least
+from millstream.config.setting import (
+    INT,
+    INT_MAX,
+    KIB,
+    LIST,
+    LONG,
+    MIB,
+    MINUTE_MS,
+    SECOND_MS,
+    STRING,
+    Check,
+    Setting,
+    at_least,
+)
 
 LISTENERS = Setting(
     "listeners",
@@ -133,4 +146,3 @@ MAX_REQUEST_PARTITION_SIZE_LIMIT = Setting(
     check=at_least(1),
     doc="How many partitions one page of a topic description holds.",
 )
-
