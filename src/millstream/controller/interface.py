@@ -1,0 +1,75 @@
+"""What passes between the controller and the broker it runs in."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from millstream.model.errors import ErrorCode
+from millstream.model.ids import ZERO_UUID, Uuid
+
+#: The client leaves the number of partitions or replicas to the broker's settings.
+DEFAULT = -1
+#: The leader of a partition that has none.
+NO_LEADER = -1
+#: The leader that UpdateMetadata names for a partition whose topic is being deleted.
+LEADER_DURING_DELETE = -2
+#: The leader epoch that StopReplica names for such a partition: above every other.
+EPOCH_DURING_DELETE = -2
+
+
+class Channels(Protocol):
+    """Ways to the brokers, this one included."""
+
+    def send(self, broker_id: int, request: Any) -> Awaitable[Any]:
+        """The broker's response; raises (OSError, TimeoutError) when none came, and the controller sends again.
+
+        The controller has one request to a broker under way at a time, so their order is kept.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The broker's settings that the controller obeys."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    #: Which of a broker's endpoints other brokers use; None for the first.
+    inter_broker_listener_name: str | None = None
+    #: Whether a replica outside the in-sync set may lead this topic when no other can.
+    unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
+    #: How long a request that found no answer waits before it is sent again.
+    retry_backoff_ms: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created, as the client asked; ``assignments`` (partition -> replicas) excludes the counts."""
+
+    name: str
+    num_partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """A topic to be widened to ``count`` partitions; ``assignments`` are the new ones' replicas, in order."""
+
+    name: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What became of one topic of a request."""
+
+    name: str | None
+    topic_id: Uuid = ZERO_UUID
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    num_partitions: int = -1
+    replication_factor: int = -1
