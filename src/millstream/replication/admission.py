@@ -1,0 +1,85 @@
+"""What a leader asks of a batch before it takes it in: from the header always, from the records only where it must.
+
+Records are decoded for compacted topics (every record needs a key), for a topic with a codec of its own, and
+where timestamps have a lower bound; a caller may then do it off the loop.
+"""
+
+from millstream.config.topic import TopicConfig
+from millstream.model.batch import (
+    CONTROL,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    checked_batches,
+)
+from millstream.model.compression import CODEC_IDS
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.records import check_records, recompress
+
+#: A topic that keeps whatever codec its producers chose.
+PRODUCER_COMPRESSION = "producer"
+LOG_APPEND_TIME = "LogAppendTime"
+#: No lower bound on timestamps is Kafka's default, spelled as its largest long.
+UNBOUNDED_MS = 2**63 - 1
+
+
+def checked_batch(records: memoryview) -> BatchHeader:
+    """The header of the one batch that a producer may send a partition at a time, its CRC checked."""
+    header: BatchHeader | None = None
+    for _, next_header in checked_batches(records):
+        if header is not None:
+            raise ProtocolError(ErrorCode.INVALID_RECORD, "a partition takes one batch in a request, more were sent")
+        header = next_header
+    if header is None:
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
+    if header.attributes & (CONTROL | TRANSACTIONAL):
+        _refuse_unusual(header)
+    if header.producer_id != NO_PRODUCER_ID and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs an epoch and a sequence number")
+    return header
+
+
+def _refuse_unusual(header: BatchHeader) -> None:
+    if header.is_control:
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "only brokers write control records")
+    raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
+
+
+def needs_a_look(config: TopicConfig) -> bool:
+    """Whether this topic's records must be decoded before they are taken."""
+    return (
+        config.cleanup_compact
+        or config.compression_type != PRODUCER_COMPRESSION
+        or config.message_timestamp_before_max_ms < UNBOUNDED_MS
+    )
+
+
+def check_newest(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """Refuse a batch from too far in the future; its header knows its newest record."""
+    if (
+        header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+        and not config.message_timestamp_type == LOG_APPEND_TIME
+    ):
+        raise ProtocolError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms ahead of {now_ms}",
+        )
+
+
+def looked_at(records: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int) -> memoryview:
+    """The batch as this topic keeps it, or the refusal; decodes every record."""
+    span = check_records(records, 0, header)
+    if config.cleanup_compact and span.has_null_key:
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+    oldest_ms = now_ms - config.message_timestamp_before_max_ms
+    if NO_TIMESTAMP < span.timestamp_min < oldest_ms and not config.message_timestamp_type == LOG_APPEND_TIME:
+        raise ProtocolError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {span.timestamp_min} is more than message.timestamp.before.max.ms behind {now_ms}",
+        )
+    if config.compression_type != PRODUCER_COMPRESSION:
+        wanted = CODEC_IDS[config.compression_type]
+        if wanted != header.compression:
+            return memoryview(recompress(records, header, wanted))
+    return records

@@ -1,0 +1,162 @@
+"""One partition on this broker: its role, its log, and the watermark between what is written and what is shown.
+
+Invariant: records at or above the high watermark are never given to a consumer, whatever they were acknowledged as.
+"""
+
+from typing import NamedTuple
+
+from millstream.config.topic import TopicConfig
+from millstream.model.batch import BatchHeader
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition, Uuid
+from millstream.model.slices import FileSlice
+from millstream.replication import admission
+from millstream.replication.purgatory import Purgatory
+from millstream.replication.role import Leadership, Part, Role
+from millstream.storage.log import AppendOutcome, Log
+
+ALL_IN_SYNC = -1
+NO_EPOCH = -1
+
+
+class Divergence(NamedTuple):
+    """The follower's log left the leader's at the end of this epoch."""
+
+    epoch: int
+    end_offset: int
+
+
+class Partition:
+    """Appends as leader, reads for consumers and followers, and moves the high watermark."""
+
+    __slots__ = ("_purgatory", "_watermark", "log", "role", "topic_id", "topic_partition")
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        broker_id: int,
+        log: Log | None,
+        purgatory: Purgatory,
+        high_watermark: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.role = Role(broker_id)
+        #: None while the log's directory is offline.
+        self.log = log
+        self._purgatory = purgatory
+        self._watermark = high_watermark
+
+    @property
+    def high_watermark(self) -> int:
+        return self._watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction has ended."""
+        return self._watermark
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._log().config
+
+    # Leadership.
+
+    def follow(self, told: Leadership) -> ErrorCode:
+        """Take the part the controller gives; a new leader notes where its epoch starts before it serves."""
+        if self.role.is_stale(told):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        log = self.log
+        if log is None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        is_new_epoch = self.role.follow(told)
+        self._watermark = min(max(self._watermark, log.start_offset), log.end_offset)
+        if self.role.part is Part.LEADER:
+            if is_new_epoch:
+                log.epochs.assign(told.leader_epoch, log.end_offset)
+            self._advance(log)
+        self._purgatory.wake(self)
+        return ErrorCode.NONE
+
+    def retire(self) -> None:
+        """The replica is stopped; whoever waits on it is told."""
+        self.role.retire()
+        self._purgatory.wake(self)
+
+    def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
+        """The log, if this broker leads the partition under the epoch that the client knows."""
+        if self.role.part is not Part.LEADER:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch != NO_EPOCH:
+            epoch = self.role.leadership.leader_epoch
+            if current_leader_epoch < epoch:
+                raise ProtocolError(ErrorCode.FENCED_LEADER_EPOCH)
+            if current_leader_epoch > epoch:
+                raise ProtocolError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return self._log()
+
+    # Writing.
+
+    def append_as_leader(self, records: memoryview, header: BatchHeader, acks: int, now_ms: int) -> AppendOutcome:
+        """Append one checked batch and show it as soon as every in-sync replica has it."""
+        log = self.leader_log()
+        config = log.config
+        if acks == ALL_IN_SYNC and len(self.role.others_in_sync) + 1 < config.min_insync_replicas:
+            raise ProtocolError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.role.others_in_sync) + 1} in sync, min.insync.replicas is {config.min_insync_replicas}",
+            )
+        admission.check_newest(header, config, now_ms)
+        outcome = log.append(records, ((0, header),), self.role.leadership.leader_epoch, now_ms)
+        self._advance(log)
+        return outcome
+
+    def note_follower(self, replica: int, end_offset: int) -> None:
+        """A follower asked for what comes at ``end_offset``: it has everything before."""
+        self.role.note_end(replica, end_offset)
+        self._advance(self._log())
+
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log's start up to ``before_offset`` (-1: the high watermark); the new low watermark."""
+        log = self.leader_log()
+        if log.config.cleanup_compact and not log.config.cleanup_delete:
+            raise ProtocolError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted stay")
+        if before_offset == -1:
+            before_offset = self._watermark
+        if not 0 <= before_offset <= self._watermark:
+            raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{before_offset} is above the high watermark")
+        log.advance_start(before_offset)
+        return log.start_offset
+
+    # Reading.
+
+    def read(self, log: Log, offset: int, bytes_max: int, upper: int) -> FileSlice | None:
+        """Batches from ``offset`` on and below ``upper``; None when there are none yet."""
+        if offset >= upper:
+            if offset > log.end_offset:
+                raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is past the log's end {log.end_offset}")
+            return None
+        return log.read(offset, bytes_max, upper)
+
+    def divergence(self, fetch_offset: int, last_fetched_epoch: int) -> Divergence | None:
+        """Where a follower must cut its log before it goes on, if it must."""
+        epoch, end_offset = self.leader_log().epochs.end_offset_for(last_fetched_epoch)
+        if end_offset < 0:
+            raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_fetched_epoch} is not known here")
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return Divergence(epoch, end_offset)
+        return None
+
+    def _advance(self, log: Log) -> None:
+        watermark = self.role.high_watermark(self._watermark, log.end_offset)
+        if watermark != self._watermark:
+            self._watermark = watermark
+            self._purgatory.wake(self)
+
+    def _log(self) -> Log:
+        if self.log is None or self.log.is_offline:
+            raise ProtocolError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.topic_partition} is offline"
+            )
+        return self.log

@@ -1,0 +1,178 @@
+"""Every partition this broker holds, and what the controller tells it to do with them."""
+
+from collections.abc import Callable, Iterator
+
+from millstream.config.topic import TopicConfig
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from millstream.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from millstream.replication.partition import Partition
+from millstream.replication.purgatory import Purgatory
+from millstream.replication.role import Leadership
+from millstream.storage.log import Log
+from millstream.storage.manager import Logs
+
+
+class Replicas:
+    """Partitions by topic and index, made and unmade as the controller says; stale orders change nothing."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        logs: Logs,
+        purgatory: Purgatory,
+        topic_config: Callable[[str], TopicConfig],
+        high_watermarks: dict[TopicPartition, int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = -1
+        self.controller_epoch = 0
+        self._logs = logs
+        self._purgatory = purgatory
+        self._topic_config = topic_config
+        self._high_watermarks = high_watermarks  # As checkpointed, until a partition takes its own over.
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._names: dict[Uuid, str] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._topics.values():
+            yield from partitions.values()
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The partition, or the refusal: it is not here."""
+        partitions = self._topics.get(topic)
+        partition = None if partitions is None else partitions.get(index)
+        if partition is None:
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} is not on this broker")
+        return partition
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        """Every partition of the topic that is here."""
+        return list(self._topics.get(topic, {}).values())
+
+    def topic_name(self, topic_id: Uuid) -> str:
+        """The topic of that id, or the refusal: there is none."""
+        name = self._names.get(topic_id)
+        if name is None:
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic here has that id")
+        return name
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
+        return self._high_watermarks | {partition.topic_partition: partition.high_watermark for partition in self}
+
+    # The controller's orders.
+
+    def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead or follow each partition as ordered."""
+        stale = self._staleness(order.controller_epoch, order.broker_epoch)
+        if stale is not None:
+            return LeaderAndIsrResponse(error_code=stale)
+        self.controller_epoch = order.controller_epoch
+        return LeaderAndIsrResponse(
+            topics=[
+                LeaderAndIsrTopicError(
+                    topic_id=topic.topic_id,
+                    partition_errors=[
+                        LeaderAndIsrPartitionError(
+                            partition_index=state.partition_index,
+                            error_code=self._follow_one(topic.topic_name, topic.topic_id, state),
+                        )
+                        for state in topic.partition_states
+                    ],
+                )
+                for topic in order.topic_states
+            ]
+        )
+
+    def stop(self, order: StopReplicaRequest) -> StopReplicaResponse:
+        """Give up each partition as ordered, and its log where that is ordered too."""
+        stale = self._staleness(order.controller_epoch, order.broker_epoch)
+        if stale is not None:
+            return StopReplicaResponse(error_code=stale)
+        self.controller_epoch = order.controller_epoch
+        return StopReplicaResponse(
+            partition_errors=[
+                StopReplicaPartitionError(
+                    topic_name=topic.topic_name,
+                    partition_index=state.partition_index,
+                    error_code=self._stop_one(
+                        topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
+                    ),
+                )
+                for topic in order.topic_states
+                for state in topic.partition_states
+            ]
+        )
+
+    def _staleness(self, controller_epoch: int, broker_epoch: int) -> ErrorCode | None:
+        if controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if broker_epoch not in (-1, self.broker_epoch):
+            return ErrorCode.STALE_BROKER_EPOCH
+        return None
+
+    def _follow_one(self, topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState) -> ErrorCode:
+        partition = self._topics.get(topic, {}).get(state.partition_index)
+        if partition is None:
+            partition = self._make(TopicPartition(topic, state.partition_index), topic_id)
+        elif topic_id not in (ZERO_UUID, partition.topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        told = Leadership(
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=tuple(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=tuple(state.replicas),
+        )
+        return partition.follow(told)
+
+    def _make(self, topic_partition: TopicPartition, topic_id: Uuid) -> Partition:
+        high_watermark = self._high_watermarks.pop(topic_partition, 0)
+        log = self._log_of(topic_partition, topic_id)
+        partition = Partition(topic_partition, topic_id, self.broker_id, log, self._purgatory, high_watermark)
+        self._topics.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
+        if topic_id != ZERO_UUID:
+            self._names[topic_id] = topic_partition.topic
+        return partition
+
+    def _log_of(self, topic_partition: TopicPartition, topic_id: Uuid) -> Log | None:
+        """The partition's log, made where there is none; None while its directory is offline."""
+        config = self._topic_config(topic_partition.topic)
+        try:
+            log = self._logs.get(topic_partition)
+            if log is None:
+                return self._logs.create(topic_partition, topic_id, config)
+            log.config = config
+            return log
+        except ProtocolError as refusal:
+            assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+            return None
+
+    def _stop_one(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
+        partitions = self._topics.get(topic, {})
+        partition = partitions.get(index)
+        if partition is None:
+            return ErrorCode.NONE  # Stopped before; an order may come twice.
+        if 0 <= leader_epoch < partition.role.leadership.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        partition.retire()
+        del partitions[index]
+        if not partitions:
+            del self._topics[topic]
+            self._names.pop(partition.topic_id, None)
+        if delete:
+            self._logs.delete(partition.topic_partition)
+        return ErrorCode.NONE
