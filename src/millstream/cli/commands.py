@@ -1,0 +1,51 @@
+"""Every command there is: its words, where it lives, and what it does in a line.
+
+Help is printed from this table alone, so that a command's module, and whatever it imports, is loaded only when that
+command is the one asked for.
+"""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command. Its module has ``configure(parser)`` and ``run(args)``, ``run(cluster, args)`` if it is online."""
+
+    words: str
+    module: str
+    summary: str
+    #: Whether it talks to a cluster: it then takes ``--bootstrap`` and its ``run`` is given a connected ``Cluster``.
+    online: bool = True
+
+
+COMMANDS = (
+    Command("serve", "millstream.cli.serve", "Run a broker.", online=False),
+    Command("topic create", "millstream.cli.topic.create", "Make topics."),
+    Command("topic list", "millstream.cli.topic.list", "List topics."),
+    Command("topic describe", "millstream.cli.topic.describe", "Show topics' partitions, offsets and settings."),
+    Command("topic alter", "millstream.cli.topic.alter", "Change topics' settings."),
+    Command("topic add-partitions", "millstream.cli.topic.add_partitions", "Give topics more partitions."),
+    Command("topic delete", "millstream.cli.topic.delete", "Delete topics and all their records."),
+    Command("produce", "millstream.cli.produce", "Write records, from standard input or files, to a topic."),
+    Command("consume", "millstream.cli.consume", "Print the records of topics."),
+    Command("tail", "millstream.cli.tail", "Print a topic's last records, then follow it."),
+    Command("config describe", "millstream.cli.config.describe", "Show the settings of a topic or broker."),
+    Command("config set", "millstream.cli.config.set", "Set settings of a topic or broker."),
+    Command("config unset", "millstream.cli.config.unset", "Take settings back to their defaults."),
+    Command("cluster info", "millstream.cli.cluster.info", "Show the cluster's id, controller and brokers."),
+    Command("log dump", "millstream.cli.log.dump", "Print segments, indexes, snapshots, checkpoints.", online=False),
+    Command("perf produce", "millstream.cli.perf.produce", "Measure how fast a topic can be written."),
+    Command("perf consume", "millstream.cli.perf.consume", "Measure how fast a topic can be read."),
+    Command("perf latency", "millstream.cli.perf.latency", "Measure how long records take at a steady rate."),
+    Command("version", "millstream.cli.version", "Print the version.", online=False),
+)
+
+#: What each group of commands is about.
+GROUPS = {
+    "topic": "Make, list, inspect, change and delete topics.",
+    "config": "Show and change the settings of topics and brokers.",
+    "cluster": "Look at the cluster.",
+    "log": "Look into a broker's files, with the broker running or not.",
+    "perf": "Measure a cluster with pre-encoded batches.",
+}
+
+BY_WORDS = {command.words: command for command in COMMANDS}

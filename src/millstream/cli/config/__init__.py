@@ -1,0 +1,1 @@
+"""Commands of the group ``config``, a file each."""

@@ -1,0 +1,1 @@
+"""Commands of the group ``log``, a file each."""

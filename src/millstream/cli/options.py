@@ -1,0 +1,106 @@
+"""Options that several commands share, so that they are spelled the same everywhere."""
+
+import argparse
+import os
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "MILLSTREAM_BOOTSTRAP"
+DEFAULT_TIMEOUT_S = 30.0
+OUTPUTS = ("table", "json", "yaml")
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Where the cluster is and how long to wait for it: every command that talks to one has these."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT[,…]",
+        help=f"brokers to ask first (default: ${BOOTSTRAP_VARIABLE}, the profile's, or {DEFAULT_BOOTSTRAP})",
+    )
+    group.add_argument("--profile", metavar="NAME", help="take the bootstrap from ~/.config/millstream/profiles.yaml")
+    group.add_argument(
+        "--timeout",
+        dest="timeout_s",
+        type=positive_seconds,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"give a request up after this long (default: {DEFAULT_TIMEOUT_S:.0f})",
+    )
+
+
+def add_output_option(parser: argparse.ArgumentParser, *, short: bool = True) -> None:
+    """``-o/--output``; only the long form where ``-o`` means an offset."""
+    names = ("-o", "--output") if short else ("--output",)
+    parser.add_argument(*names, choices=OUTPUTS, default="table", help="how to print (default: table)")
+
+
+def add_setting_option(parser: argparse.ArgumentParser, help_text: str) -> None:
+    parser.add_argument(
+        "-c",
+        "--config",
+        dest="settings",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help=help_text,
+    )
+
+
+def bootstrap_of(args: argparse.Namespace) -> str:
+    """The bootstrap to use: the option, then the profile it names, then the environment, then a default profile."""
+    if args.bootstrap:
+        return str(args.bootstrap)
+    if args.profile:
+        from millstream.cli.profiles import profile_bootstrap
+
+        return profile_bootstrap(args.profile)
+    return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+
+
+def setting(text: str) -> tuple[str, str]:
+    """``name=value`` as a pair."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1; ``k``, ``M`` and ``G`` after it multiply by a thousand each."""
+    number = _scaled(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
+
+
+def not_negative(text: str) -> int:
+    """A whole number of at least 0, with the same multipliers."""
+    number = _scaled(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return number
+
+
+def positive_seconds(text: str) -> float:
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+_SCALES = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+def _scaled(text: str) -> int:
+    digits, scale = text.strip(), 1
+    if digits and digits[-1].lower() in _SCALES:
+        digits, scale = digits[:-1], _SCALES[digits[-1].lower()]
+    try:
+        return int(digits) * scale
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None

@@ -1,0 +1,71 @@
+"""Listings: the same rows as an aligned table, as JSON or as YAML."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+Row = Mapping[str, object]
+
+
+def show(rows: Sequence[Row], output: str, columns: Sequence[str] | None = None) -> None:
+    """Print the rows; a table shows ``columns`` only (all when None), JSON and YAML everything."""
+    if output == "table":
+        print(table(rows, columns))
+    else:
+        show_document(list(rows), output)
+
+
+def show_document(document: object, output: str) -> None:
+    """Print anything made of dicts, lists and scalars as JSON or YAML."""
+    if output == "json":
+        import json
+
+        json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+        print()
+        return
+    import yaml
+
+    yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
+
+
+def table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
+    """The rows under a line of headings; numbers to the right, the rest to the left, no spaces at line ends."""
+    names = list(columns) if columns is not None else list(rows[0]) if rows else []
+    headings = [name.replace("_", "-").upper() for name in names]
+    cells = [[cell(row.get(name)) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    to_right = [bool(rows) and all(_is_number(row.get(name)) for row in rows) for name in names]
+    return "\n".join(_line(line, widths, to_right) for line in [headings, *cells])
+
+
+def cell(value: object) -> str:
+    """One value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(cell(part) for part in value)
+    return str(value)
+
+
+def size_text(count: float) -> str:
+    """A number of bytes in three or four figures: ``1.5 MiB``."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
+    padded = (
+        text.rjust(width) if right else text.ljust(width)
+        for text, width, right in zip(cells, widths, to_right, strict=True)
+    )
+    return "  ".join(padded).rstrip()

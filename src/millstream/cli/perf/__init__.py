@@ -1,0 +1,1 @@
+"""Commands of the group ``perf``, a file each."""

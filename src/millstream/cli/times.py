@@ -1,0 +1,51 @@
+"""Moments and durations as people write and read them; a moment is milliseconds since the epoch."""
+
+import re
+
+DAY_MS = 86_400_000
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_DIGITS = re.compile(r"\d{13}|\d{9,10}")
+
+
+def moment_text(moment_ms: int) -> str:
+    """A moment in UTC, to the millisecond: ``2026-01-31T12:00:00.000Z``; ``-`` for one that is not known."""
+    if moment_ms < 0:
+        return "-"
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromtimestamp(moment_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # A producer may send any number; it is shown as it is.
+        return str(moment_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment_ms % 1000:03}Z"
+
+
+def parse_duration_ms(text: str) -> int:
+    """``90s``, ``1.5h``, ``1d12h``, ``250ms`` in milliseconds; ValueError when it is no duration."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is not a duration; write it as 500ms, 90s, 15m, 1.5h or 7d")
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _DURATION_PART.findall(text)))
+
+
+def parse_moment_ms(text: str, now_ms: int) -> int:
+    """A moment: 13 digits (milliseconds), 9 or 10 (seconds), a date, a date and time (UTC unless it says otherwise),
+    or a duration before ``now_ms`` (``-1h``). ValueError when it is none of these."""
+    if _DIGITS.fullmatch(text):
+        return int(text) if len(text) == 13 else int(text) * 1000
+    if text.startswith("-"):
+        return now_ms - parse_duration_ms(text[1:])
+    if text == "now":
+        return now_ms
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, -1h or milliseconds since the epoch"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Commands of the group ``topic``, a file each."""
