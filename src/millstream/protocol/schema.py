@@ -6,7 +6,6 @@ the codecs (``compiler``) and even ``__init__`` are made when first used, so imp
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 from millstream.protocol.types import Array, FieldType, FixedType, Records, SizedType
@@ -38,8 +37,7 @@ class Versions(NamedTuple):
 NEVER: Final = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field as declared; ``name`` is filled in by the class it belongs to."""
 
     name: str
@@ -186,9 +184,7 @@ def _declare(cls: _C, base: type[Struct], constants: dict[str, Any]) -> _C:
     declared = {name: value for name, value in body.items() if isinstance(value, Field)}
     for name in declared:
         del body[name]
-    fields = tuple(
-        Field(name, f.type, f.versions, f.nullable, f.default, f.tag, f.tagged) for name, f in declared.items()
-    )
+    fields = tuple(each._replace(name=name) for name, each in declared.items())
     body |= constants | {"__slots__": tuple(declared), "FIELDS": fields, "__init__": _first_init}
     declared_class: _C = type(cls)(cls.__name__, (base,), body)
     return declared_class

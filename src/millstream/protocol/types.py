@@ -4,12 +4,10 @@ A declaration names the type once; whether a length is written as a fixed intege
 compiler's business, for it depends on the version alone.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class FixedType:
+class FixedType(NamedTuple):
     """A value of constant size, read by one code of the ``struct`` module."""
 
     name: str
@@ -18,8 +16,7 @@ class FixedType:
     zero: int | float | bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SizedType:
+class SizedType(NamedTuple):
     """Bytes behind a length: text, bytes, or records that are neither copied nor looked into."""
 
     name: str
@@ -27,8 +24,7 @@ class SizedType:
     length_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class VarintType:
+class VarintType(NamedTuple):
     """An integer of as many bytes as it needs; signed ones are zigzag-encoded."""
 
     name: str
@@ -36,8 +32,7 @@ class VarintType:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     """A count, then that many of ``of``: a type of this module or a declared struct."""
 
     of: "FixedType | SizedType | VarintType | type"
