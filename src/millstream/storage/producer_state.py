@@ -1,0 +1,265 @@
+"""What a partition remembers of its producers: enough to refuse gaps, recognise repeats and fence zombies.
+
+A pure machine: ``check`` decides about a batch, ``advance`` and ``complete`` record one that was appended.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from millstream.model.batch import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, Buffer
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.records import COMMIT, control_kind, coordinator_epoch, decode_batch
+
+#: Kafka's producers keep at most five batches in flight, so a repeat is one of the last five.
+BATCHES_REMEMBERED = 5
+SEQUENCE_MASK = 0x7FFFFFFF
+NO_OFFSET = -1
+
+
+class RememberedBatch(NamedTuple):
+    """A batch of a producer that is in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer:
+    """One producer id's standing in one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "has_history",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        #: Oldest first; of the current epoch only.
+        self.batches: list[RememberedBatch] = []
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.txn_first_offset = NO_OFFSET
+        #: False while older batches of this producer may lie in the log unremembered (a snapshot keeps only one).
+        self.has_history = True
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def copy(self) -> "Producer":
+        twin = Producer(self.producer_id, self.epoch)
+        twin.batches = self.batches.copy()
+        twin.coordinator_epoch = self.coordinator_epoch
+        twin.last_timestamp = self.last_timestamp
+        twin.txn_first_offset = self.txn_first_offset
+        twin.has_history = self.has_history
+        return twin
+
+    def _enter_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.has_history = True
+
+
+class EndMarker(NamedTuple):
+    """How a transaction ended, as the control record says."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker is in the log."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerStates:
+    """Every producer of one partition; ``end_offset`` is the first offset not yet taken in."""
+
+    __slots__ = ("_by_id", "_completed", "_ongoing", "end_offset")
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self.end_offset = end_offset
+        self._by_id: dict[int, Producer] = {}
+        #: First offset of each open transaction, to its producer; offsets only grow, so the first is the oldest.
+        self._ongoing: dict[int, int] = {}
+        #: Ended transactions that the high watermark may not have passed yet.
+        self._completed: list[CompletedTransaction] = []
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._by_id.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._by_id.get(producer_id)
+
+    def put(self, producer: Producer) -> None:
+        """Take over a producer that a snapshot kept."""
+        self._by_id[producer.producer_id] = producer
+        if producer.txn_first_offset != NO_OFFSET:
+            self._ongoing[producer.txn_first_offset] = producer.producer_id
+            self._ongoing = dict(sorted(self._ongoing.items()))
+
+    def draft(self) -> "ProducerStates":
+        """A copy in which several batches of one request can be checked, each after the one before."""
+        twin = ProducerStates(self.end_offset)
+        twin._by_id = {producer_id: producer.copy() for producer_id, producer in self._by_id.items()}
+        twin._ongoing = self._ongoing.copy()
+        return twin
+
+    def check(self, header: BatchHeader) -> RememberedBatch | None:
+        """None when the batch may be appended; the batch already in the log when this one repeats it.
+
+        An unknown producer may start at any sequence: its state may have expired.  A batch older than all that is
+        remembered is DUPLICATE_SEQUENCE_NUMBER; the caller may know more of it from the log.
+        """
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            return None
+        sequence = header.base_sequence
+        if header.producer_epoch != producer.epoch:
+            if header.producer_epoch < producer.epoch:
+                raise ProtocolError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {header.producer_id} has epoch {producer.epoch}, the batch {header.producer_epoch}",
+                )
+            if sequence > 0:
+                raise ProtocolError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {header.producer_id} starts epoch {header.producer_epoch} at sequence {sequence}",
+                )
+        elif sequence != NO_SEQUENCE and producer.batches:
+            last = producer.batches[-1].last_sequence
+            if sequence != (last + 1) & SEQUENCE_MASK and last != NO_SEQUENCE:
+                return self._repeat_of(header, producer, last)
+        elif sequence > 0 and not producer.batches:
+            raise self._out_of_order(header, NO_SEQUENCE)
+        if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
+            raise ProtocolError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open since offset {producer.txn_first_offset}",
+            )
+        return None
+
+    def _repeat_of(self, header: BatchHeader, producer: Producer, last: int) -> RememberedBatch:
+        sequence, last_sequence = header.base_sequence, header.last_sequence
+        for batch in producer.batches:
+            if batch.first_sequence == sequence and batch.last_sequence == last_sequence:
+                return batch
+        # Sequences wrap, so what lies less than half the circle back is behind, the rest ahead.
+        if (last - sequence) & SEQUENCE_MASK <= SEQUENCE_MASK // 2:
+            raise ProtocolError(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} wrote sequence {sequence} long ago, and is at {last}",
+            )
+        raise self._out_of_order(header, last)
+
+    def _out_of_order(self, header: BatchHeader, last: int) -> ProtocolError:
+        return ProtocolError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence} after {last}",
+        )
+
+    def check_marker(self, header: BatchHeader, marker: EndMarker) -> None:
+        """Refuse a marker of a fenced producer or of a coordinator that has been replaced."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            return
+        if header.producer_epoch < producer.epoch:
+            raise ProtocolError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer has epoch {producer.epoch}")
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ProtocolError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"the coordinator has epoch {producer.coordinator_epoch}"
+            )
+
+    def advance(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
+        """Record a data batch that now lies in the log from ``first_offset`` on."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        elif producer.epoch != header.producer_epoch:
+            producer._enter_epoch(header.producer_epoch)
+        batches = producer.batches
+        last_offset = first_offset + header.last_offset_delta
+        batches.append(
+            RememberedBatch(header.base_sequence, header.last_sequence, first_offset, last_offset, timestamp)
+        )
+        if len(batches) > BATCHES_REMEMBERED:
+            del batches[0]
+            producer.has_history = True
+        producer.last_timestamp = timestamp
+        if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
+            producer.txn_first_offset = first_offset
+            self._ongoing[first_offset] = header.producer_id
+        self.end_offset = last_offset + 1
+
+    def complete(self, header: BatchHeader, marker: EndMarker, offset: int) -> CompletedTransaction | None:
+        """Record a marker that now lies in the log at ``offset``; the transaction it ended, if one was open."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        producer._enter_epoch(header.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        self.end_offset = offset + header.last_offset_delta + 1
+        first_offset, producer.txn_first_offset = producer.txn_first_offset, NO_OFFSET
+        if first_offset == NO_OFFSET:
+            return None
+        self._ongoing.pop(first_offset, None)
+        ended = CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit)
+        self._completed.append(ended)
+        return ended
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction starts that is open, or ended by a marker not below ``high_watermark``."""
+        if self._completed:
+            self._completed = [ended for ended in self._completed if ended.last_offset >= high_watermark]
+        undecided = next(iter(self._ongoing), None)
+        unreplicated = min((ended.first_offset for ended in self._completed), default=None)
+        if undecided is None or unreplicated is None:
+            return unreplicated if undecided is None else undecided
+        return min(undecided, unreplicated)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that have been silent for ``expiration_ms``, unless a transaction of theirs is open."""
+        gone = [
+            producer.producer_id
+            for producer in self._by_id.values()
+            if producer.txn_first_offset == NO_OFFSET and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._by_id[producer_id]
+
+    def remember_older(self, producer_id: int, older: list[RememberedBatch]) -> None:
+        """Put batches found in the log, oldest first, before the ones remembered."""
+        producer = self._by_id[producer_id]
+        producer.batches = (older + producer.batches)[-BATCHES_REMEMBERED:]
+        producer.has_history = True
+
+    def clear(self, end_offset: int) -> None:
+        self._by_id.clear()
+        self._ongoing.clear()
+        self._completed.clear()
+        self.end_offset = end_offset
+
+
+def end_marker(buffer: Buffer, at: int) -> EndMarker | None:
+    """The marker in the control batch at ``at``; None when compaction has emptied the batch."""
+    for record in decode_batch(buffer, at):
+        return EndMarker(control_kind(record) == COMMIT, coordinator_epoch(record))
+    return None

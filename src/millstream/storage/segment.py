@@ -1,0 +1,290 @@
+"""One segment of a log: a file of batches named after its first offset, and its two indexes."""
+
+import logging
+
+from millstream.model.batch import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, header_at
+from millstream.model.records import decode_batch
+from millstream.storage.files import File
+from millstream.storage.index import OffsetIndex, TimeIndex
+from millstream.storage.open_files import OpenFiles
+from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, Place, headers, places
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+#: Offsets in the indexes are relative to the segment's first, in 31 bits.
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+_log = logging.getLogger(__name__)
+
+
+def offset_name(offset: int) -> str:
+    """An offset as files are named by it."""
+    return f"{offset:020d}"
+
+
+class Segment:
+    """Batches from ``base_offset`` on.  The active one is written to; the others are read through ``open_files``."""
+
+    __slots__ = (
+        "_is_loaded",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_open_files",
+        "base_offset",
+        "created_ms",
+        "file",
+        "first_timestamp",
+        "offsets",
+        "roll_jitter_ms",
+        "size",
+        "stem",
+        "suffix",
+        "times",
+        "unindexed_bytes",
+    )
+
+    def __init__(
+        self, open_files: OpenFiles, folder: str, base_offset: int, size: int, created_ms: int, suffix: str = ""
+    ) -> None:
+        self.base_offset = base_offset
+        self.stem = f"{folder}/{base_offset:020d}"
+        #: What the file names end with while the segment is not part of the log yet, or no more.
+        self.suffix = suffix
+        self.size = size
+        self.created_ms = created_ms
+        #: Open for writing while the segment is active and has been written to; None otherwise.
+        self.file: File | None = None
+        self.offsets = OffsetIndex(open_files, f"{self.stem}{OFFSET_INDEX_SUFFIX}{suffix}")
+        self.times = TimeIndex(open_files, f"{self.stem}{TIME_INDEX_SUFFIX}{suffix}")
+        #: The first batch's greatest timestamp: age is counted from it.
+        self.first_timestamp = NO_TIMESTAMP
+        self.roll_jitter_ms = 0
+        self.unindexed_bytes = 0
+        self._open_files = open_files
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._is_loaded = size == 0
+
+    @property
+    def path(self) -> str:
+        return f"{self.stem}{LOG_SUFFIX}{self.suffix}"
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"{self.stem}{suffix}{self.suffix}" for suffix in SEGMENT_SUFFIXES]
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp in the segment, -1 when it has none."""
+        self._load()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch with the greatest timestamp."""
+        self._load()
+        return self._max_timestamp_offset
+
+    def create(self) -> None:
+        """Make the segment's files, empty."""
+        for path in self.paths:
+            self._open_files.forget(path)
+            file = self._open_files.open(path, writable=True, create=True)
+            if file.size:
+                file.truncate(0)
+            if path == self.path:
+                self.file = file
+            else:
+                file.close()
+
+    def reader(self) -> File:
+        """The file, to read from."""
+        return self.file if self.file is not None else self._open_files.get(self.path)
+
+    def writer(self) -> File:
+        """The file, to append to; it stays open until ``release``."""
+        if self.file is None:
+            self._open_files.forget(self.path)
+            file = self._open_files.open(self.path, writable=True, create=True)
+            if file.size != self.size:
+                file.truncate(self.size)
+            self.file = file
+        return self.file
+
+    def release(self) -> None:
+        """No more will be written: the file closes once nobody reads or flushes it."""
+        self.file = None
+
+    def note_batch(
+        self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """Index a batch that was written at ``position``."""
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self.unindexed_bytes > index_interval_bytes:
+            self.offsets.append(last_offset - self.base_offset, position)
+            self.times.extend_to(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
+            self.unindexed_bytes = 0
+        self.unindexed_bytes += size
+
+    def seal_times(self) -> None:
+        """Note the greatest timestamp as the time index's last entry, as a closed segment has it."""
+        self._load()
+        self.times.extend_to(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def flush_indexes(self) -> None:
+        self.offsets.flush()
+        self.times.flush()
+
+    # Finding.
+
+    def find(self, offset: int) -> Place | None:
+        """The first batch whose last offset is at least ``offset``; None when all are before it."""
+        self._load()
+        try:
+            return self._find(offset)
+        except DamagedBatch as damage:
+            # The index or the batches are damaged; if the batches are, making the index anew says so again.
+            _log.warning("%s: %s; its indexes are made anew", self.path, damage)
+            self.rebuild_indexes()
+            return self._find(offset)
+
+    def _find(self, offset: int) -> Place | None:
+        entry = self.offsets.floor(offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        if not 0 <= position <= self.size:
+            raise DamagedBatch(position, "an index entry points outside the file")
+        is_first = True
+        for place in places(self.reader(), position, self.size):
+            if is_first and ((place.base_offset > offset and position) or place.base_offset < self.base_offset):
+                raise DamagedBatch(position, f"offset {place.base_offset} where {offset} should be at hand")
+            is_first = False
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def batch(self, place: Place) -> bytes:
+        """The whole batch."""
+        return self.reader().read(place.position, place.size)
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record from ``start_offset`` on at or after ``timestamp``."""
+        self._load()
+        # All up to a noted offset is at or before its timestamp, so one before ``timestamp`` can be skipped whole.
+        entry = self._trusted_time(timestamp - 1)
+        after = self.base_offset + entry[1] + 1 if entry is not None else self.base_offset
+        place = self.find(max(after, start_offset))
+        if place is None:
+            return None
+        for position, header in headers(self.reader(), place.position, self.size):
+            if header.max_timestamp >= timestamp:
+                found = self._first_record(position, header, timestamp, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def _trusted_time(self, timestamp: int) -> tuple[int, int] | None:
+        """The time index's answer, if the batch it names agrees; the index is made anew when it does not."""
+        entry = self.times.floor(timestamp)
+        if entry is None or self._agrees(entry):
+            return entry
+        _log.warning("%s does not agree with its segment; it is made anew", self.times.path)
+        self.rebuild_indexes()
+        return self.times.floor(timestamp)
+
+    def _agrees(self, entry: tuple[int, int]) -> bool:
+        timestamp, relative_offset = entry
+        place = self.find(self.base_offset + relative_offset) if relative_offset >= 0 else None
+        return place is not None and header_at(self.reader().read(place.position, 61)).max_timestamp == timestamp
+
+    def _first_record(
+        self, position: int, header: BatchHeader, timestamp: int, start_offset: int
+    ) -> tuple[int, int, int] | None:
+        if header.attributes & LOG_APPEND_TIME:
+            return header.max_timestamp, max(header.base_offset, start_offset), header.leader_epoch
+        for record in decode_batch(self.reader().read(position, header.size)):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return record.timestamp, record.offset, header.leader_epoch
+        return None
+
+    # Loading and cutting.
+
+    def _load(self) -> None:
+        if not self._is_loaded:
+            self.load()
+
+    def load(self) -> int:
+        """Take over the indexes, made anew where missing or damaged; the offset after the last batch."""
+        self._is_loaded = True
+        try:
+            self.offsets.load()
+            self.times.load()
+            return self._check_tail()
+        except FileNotFoundError:
+            _log.warning("%s: an index is missing and is made anew", self.path)
+        except DamagedBatch as damage:
+            _log.warning("%s: %s; its indexes are made anew", self.path, damage)
+        return self.rebuild_indexes()
+
+    def _check_tail(self) -> int:
+        """Walk from the last index entry to the end, where greatest timestamp and next offset become known."""
+        next_offset, position = self.base_offset, 0
+        if self.offsets.last is not None:
+            relative_offset, position = self.offsets.last
+            if not 0 <= position < self.size or relative_offset < 0:
+                raise DamagedBatch(position, "the last index entry points outside the file")
+        if self.times.last is not None:
+            self._max_timestamp, relative_offset = self.times.last
+            self._max_timestamp_offset = self.base_offset + relative_offset
+        reader = self.reader()
+        for at, header in headers(reader, position, self.size):
+            if at == position and self.offsets.last is not None:
+                if header.last_offset > self.base_offset + self.offsets.last[0]:
+                    raise DamagedBatch(at, "the last index entry names another batch")
+                self.unindexed_bytes = 0
+            self.unindexed_bytes += header.size
+            next_offset = header.next_offset
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+        if self._max_timestamp_offset >= next_offset > self.base_offset:
+            raise DamagedBatch(position, "the time index names an offset past the end")
+        if self.size:
+            self.first_timestamp = header_at(reader.read(0, 61)).max_timestamp
+        return next_offset
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> int:
+        """Make both indexes from the batches; the offset after the last of them."""
+        self._clear_indexes()
+        next_offset = self.base_offset
+        for position, header in headers(self.reader(), 0, self.size, STRIDE_BYTES):
+            next_offset = header.next_offset
+            self.note_batch(position, header.size, header.last_offset, header.max_timestamp, index_interval_bytes)
+        self.flush_indexes()
+        return next_offset
+
+    def _clear_indexes(self) -> None:
+        self._is_loaded = True
+        self.offsets.reset()
+        self.times.reset()
+        self.unindexed_bytes = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+
+    def cut(self, position: int, end_offset: int) -> None:
+        """Remove every batch from ``position`` on; ``end_offset`` is the first offset then missing."""
+        self._load()
+        writer = self.writer()
+        writer.truncate(position)
+        self.size = position
+        relative_end = end_offset - self.base_offset
+        self.offsets.keep(self.offsets.rank(relative_end))
+        self.times.keep(self.times.rank(relative_end, by_value=True))
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._check_tail()
