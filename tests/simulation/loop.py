@@ -9,6 +9,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from tests.simulation.network import SimNetwork
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -27,6 +29,9 @@ class SimLoop(asyncio.SelectorEventLoop):
 
     The clock stands still while a thread or process works for the loop (``run_in_executor``).
     """
+
+    #: What servers and connections are made on; without one the loop has none.
+    network: SimNetwork | None = None
 
     def __init__(self) -> None:
         self._now_s = 0.0
@@ -47,7 +52,7 @@ class SimLoop(asyncio.SelectorEventLoop):
             self._outside_count -= 1
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """As asyncio's; the clock stands still until the work has ended, also when nobody waits for it any more."""
         if executor is None:
@@ -57,6 +62,16 @@ class SimLoop(asyncio.SelectorEventLoop):
         future = asyncio.wrap_future(work, loop=self)
         work.add_done_callback(self._came_back)  # Added last: the result must be on its way before time may pass.
         return future
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        """Listen on the simulated network."""
+        assert self.network is not None, "this loop has no network"
+        return await self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        """Connect over the simulated network."""
+        assert self.network is not None, "this loop has no network"
+        return await self.network.connect(protocol_factory, host, port)
 
     async def shutdown_default_executor(self) -> None:
         """Wait for the threads in real time; nothing else may run by then."""
@@ -102,9 +117,12 @@ class _JumpingSelector(selectors.DefaultSelector):
         return self._loop._pass(timeout, super().select)
 
 
-def run(scenario: Coroutine[Any, Any, T]) -> T:
-    """Run a scenario on virtual time, and leave nothing behind."""
+def run(scenario: Coroutine[Any, Any, T], network: SimNetwork | None = None) -> T:
+    """Run a scenario on virtual time (and, where given, on a simulated network), and leave nothing behind."""
     with asyncio.Runner(loop_factory=SimLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, SimLoop)
+        loop.network = network
         return runner.run(scenario)
 
 

@@ -12,7 +12,7 @@ from millstream.config.setting import SettingError, unknown
 
 ENVIRONMENT_PREFIX = "MILLSTREAM_"
 #: Variables that start like a setting's and are something else's.
-NOT_SETTINGS = frozenset({"MILLSTREAM_HOME", "MILLSTREAM_PROFILE", "MILLSTREAM_BOOTSTRAP_SERVERS"})
+NOT_SETTINGS = frozenset({"MILLSTREAM_BOOTSTRAP"})
 
 
 class Source(IntEnum):
