@@ -300,7 +300,9 @@ class Store:
             )
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise RegistryFailure(self._path, f"the registry is damaged ({verdict}); restore the file from a copy")
+            raise RegistryFailure(
+                self._path, f"the registry is damaged ({verdict.splitlines()[-1]}); restore the file from a copy"
+            )
 
     def _checkpoint(self) -> None:
         """Move the WAL's pages into the database, on a connection of its own: writers are not held up."""
