@@ -198,6 +198,12 @@ class Connection:
             time.sleep(0.01)
         raise TimeoutError(f"{topic} has no leader after {timeout_s} s")
 
+    def api_keys(self) -> set[int]:
+        """The APIs the server says it serves."""
+        answer = self.ask(frame(API_VERSIONS, b""))
+        (count,) = _INT32.unpack_from(answer, 6)
+        return {_INT16.unpack_from(answer, 10 + 6 * at)[0] for at in range(count)}
+
     def offset(self, topic: str, timestamp: int) -> int:
         """The earliest or latest offset of partition 0."""
         body = struct.pack(">ii", -1, 1) + text(topic) + struct.pack(">iiq", 1, 0, timestamp)

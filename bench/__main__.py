@@ -1,0 +1,112 @@
+"""``python -m bench``: the broker beside the ceiling and Apache Kafka, interleaved in one run.
+
+Without names the main table is measured; with names, those stages of it or those scale benches; ``scale`` means all
+of the latter.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from bench import processes, runner, scale, servers, stages, table
+from bench.rows import ROWS
+from bench.runner import say
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
+    names = [each for name in names for each in (scale.BENCHES if name == "scale" else (name,))]
+    unknown = [name for name in names if name not in stages.STAGES and name not in scale.BENCHES]
+    if unknown:
+        say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*stages.STAGES, *scale.BENCHES])}")
+        return 2
+    contenders = _contenders(given.servers)
+    chosen_stages = [name for name in names if name in stages.STAGES] if names else list(stages.STAGES)
+    failed = False
+    if chosen_stages:
+        rounds = given.rounds or (1 if given.quick else 3)
+        failed = _main_table(contenders, chosen_stages, rounds, given.quick, given.out)
+    for name in names:
+        if name in scale.BENCHES:
+            _publish(given.out, name, scale.BENCHES[name](contenders, given.quick))
+    return int(failed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        help=f"stages ({', '.join(stages.STAGES)}), "
+        f"scale benches ({', '.join(scale.BENCHES)}) or `scale`; default: the main table",
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="NAME[,…]", help="the same as naming it")
+    parser.add_argument("--rounds", type=int, help="how often each load runs on each server (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="one short round; figures are rough")
+    parser.add_argument("--servers", default=",".join(servers.MAKERS), help="who runs (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also put each table in its section of this document")
+    return parser
+
+
+def _contenders(wanted: str) -> list[str]:
+    """Those of the wanted servers that can run here; why another cannot is said."""
+    found = []
+    for name, reason in servers.available().items():
+        if name.lower() not in wanted.lower().split(","):
+            continue
+        if reason:
+            say(f"{name} is left out: {reason}")
+        else:
+            found.append(name)
+    return found
+
+
+def _main_table(contenders: list[str], names: list[str], rounds: int, quick: bool, out: Path | None) -> bool:
+    """Measure and print; whether any load failed."""
+    measured: table.Measured = {row.key: {} for row in ROWS}
+    failures: list[str] = []
+    started = time.monotonic()
+    with servers.Stand(contenders) as stand:
+        running = [stand.new(name) for name in contenders]
+        sizes = stages.QUICK if quick else stages.FULL
+        for server in running:
+            say(f"{server.name}: ready after {server.start():.2f} s, warming up")
+            stages.warm_up(stages.Turn(stand, server, sizes, "0"))
+        for name, at in ((name, at) for name in names for at in range(rounds)):
+            # Each round starts with another server, so that none always runs in another's wake.
+            for server in running[at % len(running) :] + running[: at % len(running)]:
+                say(f"[{time.monotonic() - started:4.0f} s] {name}, round {at + 1} of {rounds}, {server.name}")
+                _take_turn(name, stages.Turn(stand, server, sizes, f"{name}-{at}"), measured, failures)
+        if len(names) == len(stages.STAGES):
+            measured["rss_load"] = {server.name: [processes.resident_bytes(server.pid)] for server in running}
+    _publish(out, "table", table.render(ROWS, measured))
+    for line in failures:
+        say(f"failed: {line}")
+    return bool(failures)
+
+
+def _take_turn(name: str, turn: stages.Turn, measured: table.Measured, failures: list[str]) -> None:
+    os.sync()  # What the one before wrote is no burden to the next.
+    try:
+        figures = stages.STAGES[name](turn)
+    except (runner.LoadFailed, OSError, TimeoutError, RuntimeError) as failure:
+        failures.append(f"{name}, {turn.server.name}: {failure}")
+        say(f"  failed: {failure}")
+        return
+    for key, value in figures.items():
+        measured[key].setdefault(turn.server.name, []).append(value)
+
+
+def _publish(out: Path | None, section: str, body: str) -> None:
+    print(f"\n{body}\n", flush=True)
+    if out is not None:
+        stamp = time.strftime("%Y-%m-%d", time.gmtime())
+        text = f"Measured on {stamp}, {os.cpu_count()} cores, Python {sys.version.split()[0]}.\n\n{body}"
+        out.write_text(table.replace_section(out.read_text(), section, text))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What the kernel says of a process and its children: memory and CPU time, read from /proc."""
+
+import os
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def family(pid: int) -> list[int]:
+    """The process and everything it started."""
+    members, at = [pid], 0
+    while at < len(members):
+        for task in Path(f"/proc/{members[at]}/task").glob("*/children"):
+            try:
+                members += map(int, task.read_text().split())
+            except OSError:
+                continue  # It ended while we looked.
+        at += 1
+    return members
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of the process and its children."""
+    return sum(_resident(member) for member in family(pid))
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time used so far by the process, its living children and those it has waited for."""
+    return sum(_cpu(member) for member in family(pid))
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS_PER_S
