@@ -1,0 +1,118 @@
+"""One broker for all the tests of a worker, each client started once, a new topic for each test."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from tests.compatibility.drivers import DRIVERS, Driver
+from tests.compatibility.drivers.base import Refused
+from tests.system.broker_process import BrokerProcess
+
+#: host:port of a running broker, Apache Kafka among them, to test instead of our own.
+BOOTSTRAP = os.environ.get("MILLSTREAM_TEST_BOOTSTRAP")
+IN_CI = os.environ.get("CI") == "true"
+TOPIC_TIMEOUT_S = 10.0
+
+
+def absent(reason: str) -> None:
+    """A client or tool that is not there: a reason to skip, but never in CI."""
+    if IN_CI:
+        pytest.fail(f"in CI nothing is skipped: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+class Drivers:
+    """Every client that was asked for, started when first asked for."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._started: dict[str, Driver] = {}
+
+    def __getitem__(self, name: str) -> Driver:
+        if name not in self._started:
+            if (reason := DRIVERS[name].missing()) is not None:
+                absent(reason)
+            self._started[name] = DRIVERS[name](self._bootstrap)
+        return self._started[name]
+
+    def close(self) -> None:
+        for driver in self._started.values():
+            driver.close()
+
+
+class NewTopic(Protocol):
+    def __call__(self, *, partitions: int = 1, **configs: str) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if BOOTSTRAP:
+        yield BOOTSTRAP
+        return
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as broker:
+        yield broker.address
+
+
+@pytest.fixture(scope="session")
+def drivers(bootstrap: str) -> Iterator[Drivers]:
+    started = Drivers(bootstrap)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
+    return drivers[request.param]
+
+
+@pytest.fixture(scope="session")
+def seed(drivers: Drivers) -> Driver:
+    """The client that prepares what another one is tested on."""
+    return drivers["confluent"]
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic name that nobody has used."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def new_topic(seed: Driver) -> NewTopic:
+    """Make a topic, settings spelled with underscores, and wait until its leaders are known."""
+
+    def make(*, partitions: int = 1, **configs: str) -> str:
+        topic = f"t-{uuid.uuid4().hex[:12]}"
+        seed.create_topic(
+            topic, partitions=partitions, configs={key.replace("_", "."): value for key, value in configs.items()}
+        )
+        wait_for_leaders(seed, topic, partitions)
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def topic(new_topic: NewTopic) -> str:
+    """A topic of one partition with default settings."""
+    return new_topic()
+
+
+def wait_for_leaders(driver: Driver, topic: str, partitions: int) -> None:
+    """Kafka answers CreateTopics before every broker has heard of the topic."""
+    deadline = time.monotonic() + TOPIC_TIMEOUT_S
+    while True:
+        try:
+            found = driver.describe_topic(topic)
+        except Refused:
+            found = []
+        if len(found) == partitions and all(row.leader >= 0 for row in found):
+            return
+        assert time.monotonic() < deadline, f"{topic} has no leaders: {found}"
+        time.sleep(0.02)
