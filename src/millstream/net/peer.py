@@ -30,6 +30,7 @@ class FramedPeer(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self.loop = loop
         self.is_closed = False
+        self.host = "?"
         self.address = "?"
         self.last_active_s = loop.time()
         self._limits = limits
@@ -92,6 +93,7 @@ class FramedPeer(asyncio.BufferedProtocol):
         self.transport = transport
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
+            self.host = str(peer[0])
             self.address = f"{peer[0]}:{peer[1]}"
         sock = transport.get_extra_info("socket")
         if sock is None or transport.get_extra_info("sslcontext") is not None:

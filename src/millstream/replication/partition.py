@@ -10,6 +10,7 @@ from millstream.model.batch import BatchHeader
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition, Uuid
 from millstream.model.slices import FileSlice
+from millstream.model.workers import Workers
 from millstream.replication import admission
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership, Part, Role
@@ -56,6 +57,11 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended."""
         return self._watermark
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether an answer must wait for the disk."""
+        return self.log is not None and self.log.needs_flush
 
     @property
     def config(self) -> TopicConfig:
@@ -111,6 +117,15 @@ class Partition:
         outcome = log.append(records, ((0, header),), self.role.leadership.leader_epoch, now_ms)
         self._advance(log)
         return outcome
+
+    async def flushed(self, workers: Workers) -> None:
+        """Return once everything appended before the call is on disk, if the topic asks for that."""
+        if self.log is not None and self.log.needs_flush:
+            await self.log.flush_async(workers)
+
+    def is_settled(self, offset: int) -> bool:
+        """Whether waiting on is pointless: everything below ``offset`` is replicated, or never will be by us."""
+        return self._watermark >= offset or self.role.part is not Part.LEADER
 
     def note_follower(self, replica: int, end_offset: int) -> None:
         """A follower asked for what comes at ``end_offset``: it has everything before."""

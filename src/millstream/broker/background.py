@@ -1,0 +1,71 @@
+"""What a broker does besides answering: flushing, checkpoints, retention, compaction, hanging up on idle clients."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from millstream.config import broker as settings
+from millstream.config import log, network
+from millstream.config.setting import Setting
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_MS = 100
+IDLE_CHECK_INTERVAL_MS = 5_000
+
+
+class Background:
+    """Jobs that come round again and again; one that fails is reported and tried again at its next turn."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin every job of the table below."""
+        jobs: list[tuple[Callable[[], Awaitable[None]], Setting[int] | int]] = [
+            (self._flush, FLUSH_INTERVAL_MS),
+            (self._checkpoint, settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS),
+            (self._retain, log.LOG_RETENTION_CHECK_INTERVAL_MS),
+            (self._compact, log.LOG_CLEANER_BACKOFF_MS),
+            (self._expire_producers, settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS),
+            (self._hang_up_on_idle, IDLE_CHECK_INTERVAL_MS),
+        ]
+        self._tasks = [asyncio.create_task(self._repeat(job, interval)) for job, interval in jobs]
+
+    async def stop(self) -> None:
+        """End every job; one in the middle of its work is cut off."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, job: Callable[[], Awaitable[None]], interval: Setting[int] | int) -> None:
+        while True:
+            config = self._broker.settings.config
+            await asyncio.sleep((interval if isinstance(interval, int) else config.get(interval)) / 1000)
+            try:
+                await job()
+            except Exception:
+                logger.exception("%s went wrong; it is tried again at its next turn", job.__name__.lstrip("_"))
+
+    async def _flush(self) -> None:
+        """Placeholder."""
+
+    async def _checkpoint(self) -> None:
+        """Placeholder."""
+
+    async def _retain(self) -> None:
+        """Placeholder."""
+
+    async def _compact(self) -> None:
+        """Placeholder."""
+
+    async def _expire_producers(self) -> None:
+        """Placeholder."""
+
+    async def _hang_up_on_idle(self) -> None:
+        """Placeholder."""

@@ -1,0 +1,252 @@
+"""A broker: its parts, put together from one environment, and their start and stop in order."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from millstream.broker.background import Background
+from millstream.broker.cluster_view import ClusterView
+from millstream.broker.connection import ClientConnection
+from millstream.broker.environment import Environment
+from millstream.broker.producer_ids import ProducerIds
+from millstream.broker.routes import Router
+from millstream.broker.settings import LiveSettings
+from millstream.config import broker as settings
+from millstream.config import network
+from millstream.config.broker import BrokerConfig
+from millstream.config.listeners import Listener, parse_listener
+from millstream.controller.interface import Controller
+from millstream.controller.interface import ControllerSettings
+from millstream.net.network import Server
+from millstream.net.peer import Limits
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from millstream.registry.membership import cluster_id, lay_out, register_broker
+from millstream.registry.nodes import BrokerRegistration, Endpoint
+from millstream.replication.fetch_sessions import FetchSessions
+from millstream.replication.purgatory import Purgatory
+from millstream.replication.replicas import Replicas
+from millstream.storage.manager import Logs
+
+logger = logging.getLogger(__name__)
+
+REGISTRY_FILE = "millstream-registry.db"
+SESSION_EVICTABLE_AFTER_MS = 120_000
+
+
+class Broker:
+    """One broker; a cluster of one unless others share its registry."""
+
+    logs: Logs
+    replicas: Replicas
+    settings: LiveSettings
+    controller: Controller
+    producer_ids: ProducerIds
+
+    def __init__(self, config: BrokerConfig, environment: Environment, router: Router) -> None:
+        self.id = config.broker_id
+        self.advertised_versions = router.advertised()
+        self.clock = environment.clock
+        self.workers = environment.workers
+        self.purgatory = Purgatory()
+        self.connections: set[ClientConnection] = set()
+        self.listening: list[Listener] = []
+        self._config = config
+        self._environment = environment
+        self._router = router
+        self._listeners = [parse_listener(text) for text in config.get(network.LISTENERS)]
+        self.cluster = ClusterView(self._listeners[0].name)
+        self.fetch_sessions = FetchSessions(
+            config.get(network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS),
+            SESSION_EVICTABLE_AFTER_MS,
+            lambda: environment.random.randrange(1, 2**31),
+        )
+        self._servers: list[Server] = []
+        self._per_address: Counter[str] = Counter()
+        self._described = asyncio.Event()
+        #: What to undo, last first, when the broker stops or fails to start.
+        self._undo: list[Callable[[], Awaitable[None]]] = []
+
+    # What handlers ask for at every request.
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        return self.settings.config.get(network.FETCH_MAX_BYTES)
+
+    @property
+    def partitions_per_page_max(self) -> int:
+        return self.settings.config.get(network.MAX_REQUEST_PARTITION_SIZE_LIMIT)
+
+    @property
+    def auto_creates_topics(self) -> bool:
+        return self.settings.config.get(settings.AUTO_CREATE_TOPICS_ENABLE)
+
+    # Start and stop.
+
+    async def start(self) -> None:
+        """Return once the broker serves; whatever was begun is undone when it cannot."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        environment, config = self._environment, self._config
+        self._undo.append(self._close_environment)
+        self.logs = Logs(
+            environment.files,
+            environment.clock,
+            config.log_directories,
+            self._topic_config,
+            environment.random,
+        )
+        self.logs.lock()
+        self._undo.append(self._close_logs)
+        registry, close_registry = await environment.open_registry(
+            f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
+        )
+        self._undo.append(close_registry)
+        await lay_out(registry)
+        self.cluster.cluster_id = await cluster_id(registry, environment.random)
+        self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
+        await self.settings.start()
+        self._undo.append(self.settings.close)
+        self.logs.open(broker_id=self.id, cluster_id=self.cluster.cluster_id)
+        self.producer_ids = ProducerIds(registry, self.id)
+        self.replicas = Replicas(
+            self.id, self.logs, self.purgatory, self._topic_config, self.logs.read_high_watermarks()
+        )
+        await self._listen()
+        self.replicas.broker_epoch = await register_broker(registry, self.id, self._registration())
+        self.controller = Controller(
+            self.id, registry, self.clock, environment.random, self, self._controller_settings()
+        )
+        await self.controller.start()
+        self._undo.append(self.controller.stop)
+        await self._described.wait()
+        background = Background(self)
+        background.start()
+        self._undo.append(background.stop)
+
+    async def stop(self) -> None:
+        """Take no more requests, finish what is begun, flush, checkpoint, close."""
+        while self._undo:
+            undo = self._undo.pop()
+            try:
+                await undo()
+            except Exception:
+                logger.exception("stopping went wrong; going on with the rest")
+
+    async def _close_environment(self) -> None:
+        self._environment.close()
+
+    async def _close_logs(self) -> None:
+        high_watermarks = self.replicas.high_watermarks() if hasattr(self, "replicas") else None
+        self.logs.close(high_watermarks)
+
+    # Listening.
+
+    async def _listen(self) -> None:
+        config = self._config
+        limits = Limits(config.get(network.SOCKET_REQUEST_MAX_BYTES), config.get(network.QUEUED_MAX_REQUEST_BYTES))
+        loop = asyncio.get_running_loop()
+        self._undo.append(self._hang_up)
+        for listener in self._listeners:
+            server = await self._environment.network.listen(
+                lambda: ClientConnection(self, self._router, loop, limits), listener.host, listener.port
+            )
+            self._servers.append(server)
+            port = server.sockets[0].getsockname()[1]
+            self.listening.append(listener._replace(port=port))
+
+    async def _hang_up(self) -> None:
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.close()
+
+    def admits(self, connection: ClientConnection) -> bool:
+        """Whether there is room for one more connection from there; counts it if so."""
+        config = self._config if not hasattr(self, "settings") else self.settings.config
+        host = connection.host
+        if len(self.connections) >= config.get(network.MAX_CONNECTIONS):
+            return False
+        if self._per_address[host] >= config.get(network.MAX_CONNECTIONS_PER_IP):
+            return False
+        self.connections.add(connection)
+        self._per_address[host] += 1
+        return True
+
+    def dismiss(self, connection: ClientConnection) -> None:
+        """A connection that was admitted is gone."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._per_address[connection.host] -= 1
+            if not self._per_address[connection.host]:
+                del self._per_address[connection.host]
+
+    # The controller's orders; this broker is its own channel.
+
+    async def send(self, broker_id: int, request: Any) -> Any:
+        """Deliver an order of the controller: to this broker by a call."""
+        assert broker_id == self.id, "a cluster of one has no other broker"
+        orders: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {
+            LeaderAndIsrRequest: self._follow,
+            UpdateMetadataRequest: self._update_view,
+            StopReplicaRequest: self._stop_replicas,
+        }
+        return await orders[type(request)](request)
+
+    async def _follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        await self.settings.load_topics([topic.topic_name for topic in order.topic_states])
+        return self.replicas.follow(order)
+
+    async def _stop_replicas(self, order: StopReplicaRequest) -> StopReplicaResponse:
+        return self.replicas.stop(order)
+
+    async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        response = self.cluster.update(told)
+        if self.id in self.cluster.brokers:
+            self._described.set()
+        return response
+
+    # Settings.
+
+    def _topic_config(self, topic: str) -> Any:
+        return self.settings.topic_config(topic)
+
+    def _topic_changed(self, topic: str) -> None:
+        config = self.settings.topic_config(topic)
+        for partition in self.replicas.of_topic(topic):
+            if partition.log is not None:
+                partition.log.config = config
+
+    def _broker_changed(self) -> None:
+        for topic in list(self.cluster.topics):
+            self._topic_changed(topic)
+
+    def _controller_settings(self) -> ControllerSettings:
+        config = self._config
+        return ControllerSettings(
+            num_partitions=config.get(settings.NUM_PARTITIONS),
+            default_replication_factor=config.get(settings.DEFAULT_REPLICATION_FACTOR),
+            delete_topic_enable=config.get(settings.DELETE_TOPIC_ENABLE),
+            unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
+        )
+
+    def _registration(self) -> BrokerRegistration:
+        """What other brokers and clients are told of this one."""
+        advertised = self._config.get(network.ADVERTISED_LISTENERS)
+        if advertised is None:
+            listeners = [each._replace(host=each.host or "127.0.0.1") for each in self.listening]
+        else:
+            listeners = [parse_listener(text) for text in advertised]
+        return BrokerRegistration(
+            endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in listeners),
+            rack=self._config.get(settings.BROKER_RACK),
+            timestamp_ms=self.clock.now_ms(),
+        )

@@ -1,0 +1,87 @@
+"""The cluster as the controller last described it: what Metadata and its kin answer from."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from millstream.model.errors import ErrorCode
+from millstream.model.ids import ZERO_UUID, Uuid
+from millstream.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+
+#: The leader that UpdateMetadata names for a partition whose topic is being deleted.
+LEADER_DURING_DELETE = -2
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class Endpoint(NamedTuple):
+    """Where a broker is found."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic's id, and its partitions by index."""
+
+    name: str
+    topic_id: Uuid
+    partitions: dict[int, UpdateMetadataPartitionState] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class ClusterView:
+    """Brokers, controller and topics; changes only by UpdateMetadata, and never by a stale one."""
+
+    def __init__(self, listener_name: str) -> None:
+        self.cluster_id = ""
+        self.controller_id = -1
+        self.brokers: dict[int, Endpoint] = {}
+        self.topics: dict[str, Topic] = {}
+        self._names: dict[Uuid, str] = {}
+        self._listener_name = listener_name
+        self._controller_epoch = 0
+
+    def update(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller says of brokers and partitions; topics it does not name stay."""
+        if told.controller_epoch < self._controller_epoch:
+            return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self._controller_epoch = told.controller_epoch
+        self.controller_id = told.controller_id
+        self.brokers = {
+            broker.id: Endpoint(broker.id, endpoint.host, endpoint.port, broker.rack)
+            for broker in told.live_brokers
+            for endpoint in broker.endpoints
+            if endpoint.listener == self._listener_name
+        }
+        for state in told.topic_states:
+            self._update_topic(state.topic_name, state.topic_id, state.partition_states)
+        return UpdateMetadataResponse()
+
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """The topic of that id, if there is one."""
+        return self._names.get(topic_id)
+
+    def _update_topic(self, name: str, topic_id: Uuid, states: list[UpdateMetadataPartitionState]) -> None:
+        topic = self.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            topic = self.topics[name] = Topic(name, topic_id)
+        for state in states:
+            if state.leader == LEADER_DURING_DELETE:
+                topic.partitions.pop(state.partition_index, None)
+            else:
+                topic.partitions[state.partition_index] = state
+        if topic.partitions:
+            if topic_id != ZERO_UUID:
+                self._names[topic_id] = name
+        else:
+            del self.topics[name]
+            self._names.pop(topic_id, None)

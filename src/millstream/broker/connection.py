@@ -1,0 +1,215 @@
+"""A client's connection: requests are started as they arrive, answers leave in that order.
+
+Invariant: a request that can be answered at once makes no task.  One that must wait holds back the answers
+behind it, never the requests.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from millstream.broker.eager import resumed
+from millstream.broker.routes import Route, Router
+from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
+from millstream.net.outbox import Part
+from millstream.net.peer import FramedPeer, Limits
+from millstream.protocol.codec import decode, encode_parts
+from millstream.protocol.headers import RequestHeader, decode_request_header, response_header
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_LENGTH = struct.Struct(">i")
+#: How many answers may wait on one connection before no more of its requests are read.
+WAITING_MAX = 1000
+
+
+class Disconnect(Exception):
+    """The one refusal a client can be given that asked for no answer: the connection is closed."""
+
+
+class Call:
+    """One request on its way: who asked, in which version, and the answer once there is one."""
+
+    __slots__ = ("_parts", "connection", "header", "is_answered", "route", "task")
+
+    def __init__(self, connection: "ClientConnection", header: RequestHeader, route: Route) -> None:
+        self.connection = connection
+        self.header = header
+        self.route = route
+        self.task: asyncio.Task[Any] | None = None
+        self.is_answered = False
+        self._parts: list[Part] = []
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    def answer(self, response: Any) -> None:
+        """Encode the answer; None leaves the client without one, as it asked."""
+        self.is_answered = True
+        if response is not None:
+            self._parts = framed(self.header, response)
+
+    def take_parts(self) -> list[Part]:
+        return self._parts
+
+
+def framed(header: RequestHeader, response: Any, version: int | None = None) -> list[Part]:
+    """A whole response frame, its records left in their files."""
+    if version is None:
+        version = header.api_version
+    head = response_header(header.api_key, version, header.correlation_id)
+    parts: list[Any] = encode_parts(response, version)
+    size = len(head)
+    for part in parts:
+        size += len(part)
+    parts[:0] = (_LENGTH.pack(size) + head,)
+    return parts
+
+
+class ClientConnection(FramedPeer):
+    """Finds each request's handler, runs it, and sends the answers in order."""
+
+    def __init__(self, broker: "Broker", router: Router, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+        super().__init__(loop, limits)
+        self._broker = broker
+        self._router = router
+        self._outgoing: list[Part] = []
+        self._waiting: deque[Call] = deque()
+        self._held: deque[bytearray] | None = None
+
+    # Requests in.
+
+    def frame_received(self, frame: memoryview) -> None:
+        if self.is_closed:
+            return
+        if self._held is not None:
+            self._held.append(bytearray(frame))
+            return
+        header = decode_request_header(frame)
+        route = self._router.find(header.api_key, header.api_version)
+        if route is None:
+            self._answer_unknown(header)
+            return
+        request = decode(route.request, frame, header.api_version, header.body_at)
+        call = Call(self, header, route)
+        coroutine = route.handler(self._broker, request, call)
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            self._answered(call, stop.value)
+        except Exception as error:
+            self._failed(call, error)
+        else:
+            call.task = self.loop.create_task(resumed(coroutine, awaited))
+            self._waiting.append(call)
+            call.task.add_done_callback(lambda task: self._finished(call, task))
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Start no further request of this connection inside the block: for work off the loop that must keep order."""
+        self._held = deque()
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            self.loop.call_soon(self._start_held, held)
+
+    def _start_held(self, held: deque[bytearray]) -> None:
+        while held and not self.is_closed:
+            if self._held is not None:  # One of them holds the rest back again.
+                self._held.extendleft(reversed(held))
+                return
+            try:
+                self.frame_received(memoryview(held.popleft()))
+            except CorruptFrame as fault:
+                self.refused(str(fault))
+                self.close()
+        self.turn_ended()
+        self.pace_reading()
+
+    # Answers out.
+
+    def _answered(self, call: Call, response: Any) -> None:
+        if self._waiting:
+            call.answer(response)
+            self._waiting.append(call)
+        elif response is not None:
+            self._outgoing += framed(call.header, response)
+
+    def _finished(self, call: Call, task: asyncio.Task[Any]) -> None:
+        """A request that had to wait is done; send it, and what waited behind it."""
+        if task.cancelled() or self.is_closed:
+            return
+        error = task.exception()
+        if error is None:
+            call.answer(task.result())
+        else:
+            self._failed(call, error)
+        while self._waiting and self._waiting[0].is_answered:
+            self._outgoing += self._waiting.popleft().take_parts()
+        self.turn_ended()
+        self.pace_reading()
+
+    def _failed(self, call: Call, error: BaseException) -> None:
+        if isinstance(error, Disconnect):
+            self.refused(str(error))
+            self.close()
+            return
+        code = error.code if isinstance(error, ProtocolError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if not isinstance(error, ProtocolError):
+            logger.error("request %s from %s failed", call.route.name, self.address, exc_info=error)
+        refusal = call.route.refusal(code, str(error) if isinstance(error, ProtocolError) else None)
+        if refusal is None:
+            self.close()
+        elif call.task is None:
+            self._answered(call, refusal)
+        else:
+            call.answer(refusal)
+
+    def _answer_unknown(self, header: RequestHeader) -> None:
+        """Only ApiVersions can be answered in a version not known here: with version 0, and the range that is."""
+        answer = self._router.unknown_version(header.api_key)
+        if answer is None:
+            self.refused(f"API {header.api_key} version {header.api_version} is not served")
+            self.turn_ended()
+            self.close()
+        else:
+            self._outgoing += framed(header, answer, version=0)
+
+    def turn_ended(self) -> None:
+        if self._outgoing:
+            outgoing, self._outgoing = self._outgoing, []
+            self.send(outgoing)
+
+    # Limits and the end.
+
+    def is_overfull(self) -> bool:
+        return self._held is not None or len(self._waiting) > WAITING_MAX
+
+    def refused(self, reason: str) -> None:
+        logger.info("closing the connection from %s: %s", self.address, reason)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if not self._broker.admits(self):
+            self.refused("there are as many connections as max.connections or max.connections.per.ip allow")
+            self.close()
+
+    def closed(self) -> None:
+        self._broker.dismiss(self)
+        for call in self._waiting:
+            if call.task is not None:
+                call.task.cancel()
+        self._waiting.clear()

@@ -1,0 +1,173 @@
+"""Fetch (API 1): record batches from an offset on, as slices of segment files."""
+
+from collections.abc import Iterator
+
+from millstream.broker.broker import Broker
+from millstream.broker.connection import Call
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID
+from millstream.model.slices import FileSlice
+from millstream.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from millstream.replication.fetch_sessions import Key, View, Wanted
+from millstream.replication.partition import Partition
+
+CONSUMER = -1
+READ_COMMITTED = 1
+#: Refusals that tell a client to look for another leader.
+LOST = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse:
+    """Answer what is there; with less than min_bytes of it, wait for more until max_wait_ms have passed."""
+    view = broker.fetch_sessions.view(
+        request.session_id, request.session_epoch, _named(request), _forgotten(request), broker.clock.now_ms()
+    )
+    fetching = Fetching(broker, request, view)
+    fetching.read()
+    if not fetching.is_enough() and request.max_wait_ms > 0:
+        await broker.purgatory.until(
+            fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms
+        )
+    cold = [part for part in fetching.slices if not part.is_cached()]
+    if cold:
+        await broker.workers.in_thread(_warm, cold)
+    return fetching.answer()
+
+
+def _named(request: FetchRequest) -> Iterator[tuple[Key, Wanted]]:
+    for topic in request.topics:
+        for row in topic.partitions:
+            wanted = Wanted(
+                row.fetch_offset,
+                row.partition_max_bytes,
+                row.current_leader_epoch,
+                row.last_fetched_epoch,
+                row.log_start_offset,
+            )
+            yield Key(topic.topic, topic.topic_id, row.partition), wanted
+
+
+def _forgotten(request: FetchRequest) -> Iterator[Key]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield Key(topic.topic, topic.topic_id, index)
+
+
+def _warm(slices: list[FileSlice]) -> None:
+    """Bring slices into memory, in a thread, so that sending them does not hold up the loop."""
+    for part in slices:
+        part.read()
+
+
+class Fetching:
+    """One fetch: the rows read so far, and whether they are enough."""
+
+    __slots__ = ("_broker", "_replica_id", "_request", "_rows", "_size", "_view", "partitions", "slices")
+
+    def __init__(self, broker: Broker, request: FetchRequest, view: View) -> None:
+        self._broker = broker
+        self._request = request
+        self._view = view
+        state = request.replica_state
+        self._replica_id = request.replica_id if state is None else state.replica_id
+        self._rows: list[tuple[Key, Wanted, PartitionData]] = []
+        self._size = 0
+        self.partitions: list[Partition] = []
+        self.slices: list[FileSlice] = []
+
+    def read(self) -> None:
+        """Read every partition anew, within the bytes the client takes; the first batch is given whatever its size."""
+        self._rows.clear()
+        self.partitions.clear()
+        self.slices.clear()
+        self._size = 0
+        left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
+        for key, wanted in self._view.items():
+            row = self._read_one(key, wanted, left - self._size)
+            self._rows.append((key, wanted, row))
+            if row.records is not None:
+                self._size += len(row.records)
+
+    def has_more(self) -> bool:
+        """Read again; whether it is enough now."""
+        self.read()
+        return self.is_enough()
+
+    def is_enough(self) -> bool:
+        """Whether there is no reason to wait: enough bytes, or something the client must hear of at once."""
+        return self._size >= self._request.min_bytes or any(
+            row.error_code or row.diverging_epoch is not None for _, _, row in self._rows
+        )
+
+    def answer(self) -> FetchResponse:
+        """The rows as the client's version groups them; in a session, only those with news."""
+        session = self._view.session
+        responses: list[FetchableTopicResponse] = []
+        for key, wanted, row in self._rows:
+            has_records = row.records is not None and len(row.records) > 0
+            if session is not None:
+                is_news = wanted.is_news(
+                    has_records=has_records,
+                    error=row.error_code != 0,
+                    high_watermark=row.high_watermark,
+                    log_start_offset=row.log_start_offset,
+                )
+                if not (is_news or self._view.is_full):
+                    continue
+                if has_records:
+                    session.last_shall_be_first(key)
+            if not responses or responses[-1].topic != key.topic or responses[-1].topic_id != key.topic_id:
+                responses.append(FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[]))
+            responses[-1].partitions.append(row)
+        return FetchResponse(session_id=self._view.session_id, responses=responses)
+
+    def _read_one(self, key: Key, wanted: Wanted, left: int) -> PartitionData:
+        partition: Partition | None = None
+        try:
+            replicas = self._broker.replicas
+            name = replicas.topic_name(key.topic_id) if key.topic_id != ZERO_UUID else key.topic
+            partition = replicas.find(name, key.partition)
+            self.partitions.append(partition)
+            return self._read_partition(partition, key, wanted, left)
+        except ProtocolError as refusal:
+            row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")
+            if partition is not None and refusal.code in LOST:
+                leadership = partition.role.leadership
+                row.current_leader = LeaderIdAndEpoch(
+                    leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
+                )
+            return row
+
+    def _read_partition(self, partition: Partition, key: Key, wanted: Wanted, left: int) -> PartitionData:
+        log = partition.leader_log(wanted.current_leader_epoch)
+        if self._replica_id >= 0:
+            upper = log.end_offset
+            partition.note_follower(self._replica_id, wanted.fetch_offset)
+        elif self._request.isolation_level == READ_COMMITTED:
+            upper = partition.last_stable_offset
+        else:
+            upper = partition.high_watermark
+        row = PartitionData(
+            partition_index=key.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.start_offset,
+            records=b"",
+        )
+        if wanted.last_fetched_epoch >= 0:
+            divergence = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+            if divergence is not None:
+                row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
+                return row
+        records = partition.read(log, wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), upper)
+        if records is not None and (records.length <= left or not self.slices):
+            row.records = records
+            self.slices.append(records)
+        return row

@@ -1,0 +1,40 @@
+"""DescribeLogDirs (API 35): the log directories and what lies in them."""
+
+from millstream.broker.broker import Broker
+from millstream.broker.connection import Call
+from millstream.model.errors import ErrorCode
+from millstream.model.ids import TopicPartition
+from millstream.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from millstream.storage.directory import LogDirectory
+
+
+async def describe(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    """Every directory, and of the partitions asked for those that lie in it."""
+    wanted = (
+        None
+        if request.topics is None
+        else {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
+    return DescribeLogDirsResponse(results=[_directory(each, wanted) for each in broker.logs.directories])
+
+
+def _directory(directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+    if directory.is_offline:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for name, log in sorted(directory.logs.items()):
+        if wanted is None or name in wanted:
+            topic = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
+            topic.partitions.append(
+                DescribeLogDirsPartition(partition_index=name.partition, partition_size=log.size_bytes, offset_lag=0)
+            )
+    total_bytes, usable_bytes = directory.volume_bytes()
+    return DescribeLogDirsResult(
+        log_dir=directory.path, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes
+    )

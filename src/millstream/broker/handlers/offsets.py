@@ -1,0 +1,95 @@
+"""ListOffsets (API 2) and OffsetForLeaderEpoch (API 23): where things are in a partition."""
+
+from millstream.broker.broker import Broker
+from millstream.broker.connection import Call
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from millstream.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+READ_COMMITTED = 1
+CONSUMER = -1
+
+
+async def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    """The offset each row asks for; consumers see nothing at or above the watermark of their isolation level."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_offset(broker, request, topic.name, row) for row in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset(
+    broker: Broker, request: ListOffsetsRequest, topic: str, row: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+    try:
+        partition = broker.replicas.find(topic, row.partition_index)
+        log = partition.leader_log(row.current_leader_epoch)
+        if request.replica_id >= 0:
+            upper = log.end_offset
+        elif request.isolation_level == READ_COMMITTED:
+            upper = partition.last_stable_offset
+        else:
+            upper = partition.high_watermark
+        if row.timestamp == LATEST:
+            answer.offset, answer.leader_epoch = upper, partition.role.leadership.leader_epoch
+        elif row.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            answer.offset = log.start_offset
+            answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
+        elif row.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            pass  # Nothing is tiered, so there is no such offset.
+        elif row.timestamp < EARLIEST_PENDING_UPLOAD:
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"{row.timestamp} is no timestamp")
+        else:
+            found = log.max_timestamp() if row.timestamp == MAX_TIMESTAMP else log.find_timestamp(row.timestamp)
+            if found is not None and found[1] < upper:
+                answer.timestamp, answer.offset, answer.leader_epoch = found
+    except ProtocolError as refusal:
+        answer.error_code = refusal.code
+    return answer
+
+
+async def for_leader_epoch(
+    broker: Broker, request: OffsetForLeaderEpochRequest, call: Call
+) -> OffsetForLeaderEpochResponse:
+    """How far each epoch reached, so that a reader can find where its log left this one."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_epoch_end(broker, topic.topic, row) for row in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(broker: Broker, topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=row.partition)
+    try:
+        log = broker.replicas.find(topic, row.partition).leader_log(row.current_leader_epoch)
+        answer.leader_epoch, answer.end_offset = log.epochs.end_offset_for(row.leader_epoch)
+    except ProtocolError as refusal:
+        answer.error_code = refusal.code
+    return answer

@@ -1,0 +1,162 @@
+"""Produce (API 0): append record batches to partitions this broker leads."""
+
+from collections.abc import Iterator
+
+from millstream.broker.broker import Broker
+from millstream.broker.connection import Call, Disconnect
+from millstream.model.batch import header_at
+from millstream.model.compression import ZSTD
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from millstream.replication import admission
+from millstream.replication.partition import ALL_IN_SYNC, Partition
+
+NO_ACKS = 0
+LEADER_ONLY = 1
+ACKS = (NO_ACKS, LEADER_ONLY, ALL_IN_SYNC)
+#: From this size on, records that must be looked at one by one are looked at in a thread.
+OFF_LOOP_BYTES = 16 * 1024
+ZSTD_FROM_VERSION = 7
+
+#: A partition whose append the answer waits for, up to which offset, and its row of the answer.
+Owed = tuple[Partition, int, PartitionProduceResponse]
+
+
+async def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    """Append every batch, then hold the answer until enough replicas have them.
+
+    One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
+    """
+    appending = Appending(broker, request, call.version)
+    large = list(appending.large_to_look_at())
+    if large:
+        with call.connection.holding():
+            await appending.look_off_loop(large)
+    answer = ProduceResponse(responses=[appending.topic(topic) for topic in request.topic_data])
+    if appending.owed:
+        await appending.settle()
+    if request.acks == NO_ACKS:
+        appending.raise_if_refused()  # Silence is promised; a refusal closes the connection.
+        return None
+    return answer
+
+
+class Appending:
+    """One request's appends: what was refused, and what the answer must wait for."""
+
+    __slots__ = ("_acks", "_broker", "_now_ms", "_refusals", "_request", "_version", "owed")
+
+    def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
+        self._broker = broker
+        self._request = request
+        self._acks = request.acks
+        self._version = version
+        self._now_ms = broker.clock.now_ms()
+        self._refusals: dict[int, ProtocolError] = {}
+        self.owed: list[Owed] = []
+
+    def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        """Append what the request has for one topic."""
+        rows = [self._row(topic, data) for data in topic.partition_data]
+        return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
+
+    def _row(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            return self._append(topic, data)
+        except ProtocolError as refusal:
+            self._refusals[id(data)] = refusal
+            return PartitionProduceResponse(
+                index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
+            )
+
+    def _append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        if self._acks not in ACKS:
+            raise ProtocolError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is -1, 0 or 1, not {self._acks}")
+        if id(data) in self._refusals:
+            raise self._refusals[id(data)]
+        partition = self._find(topic, data)
+        records = data.records
+        if records is None:
+            raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
+        assert isinstance(records, memoryview)
+        header = admission.checked_batch(records)
+        if header.compression == ZSTD and self._version < ZSTD_FROM_VERSION:
+            raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
+        config = partition.config
+        if len(records) < OFF_LOOP_BYTES and admission.needs_a_look(config):
+            records = admission.looked_at(records, header, config, self._now_ms)
+            header = header_at(records)
+        outcome = partition.append_as_leader(records, header, self._acks, self._now_ms)
+        row = PartitionProduceResponse(
+            index=data.index,
+            base_offset=outcome.first_offset,
+            log_append_time_ms=outcome.append_time_ms,
+            log_start_offset=outcome.log_start_offset,
+        )
+        if partition.high_watermark <= outcome.last_offset or partition.needs_flush:
+            self.owed.append((partition, outcome.last_offset + 1, row))
+        return row
+
+    def raise_if_refused(self) -> None:
+        """Tell a client that wants no answers of a refusal, in the one way there is."""
+        for refusal in self._refusals.values():
+            raise Disconnect(f"a batch sent with acks=0 was refused: {refusal}")
+
+    # What the answer waits for.
+
+    async def settle(self) -> None:
+        """Wait for the disk where a topic asks for it, and for the in-sync replicas where the client does."""
+        for partition, _, _ in self.owed:
+            await partition.flushed(self._broker.workers)
+        if self._acks != ALL_IN_SYNC:
+            return
+        await self._broker.purgatory.until(
+            lambda: all(partition.is_settled(offset) for partition, offset, _ in self.owed),
+            watching=[partition for partition, _, _ in self.owed],
+            timeout_ms=self._request.timeout_ms,
+        )
+        for partition, offset, row in self.owed:
+            if partition.high_watermark < offset:
+                is_late = partition.is_settled(offset)
+                row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_late else ErrorCode.REQUEST_TIMED_OUT
+
+    # Records that must be looked at.
+
+    def large_to_look_at(self) -> Iterator[tuple[Partition, PartitionProduceData]]:
+        """The large batches of topics whose records must be decoded; most requests have none, and it costs them little."""
+        for topic in self._request.topic_data:
+            for data in topic.partition_data:
+                if data.records is not None and len(data.records) >= OFF_LOOP_BYTES:
+                    try:
+                        partition = self._find(topic, data)
+                        if admission.needs_a_look(partition.config):
+                            yield partition, data
+                    except ProtocolError:
+                        continue  # The append will refuse it in the same words.
+
+    async def look_off_loop(self, large: list[tuple[Partition, PartitionProduceData]]) -> None:
+        """Decode large batches in a thread; all bytes are copied first, since the frame will be read over."""
+        for topic in self._request.topic_data:
+            for data in topic.partition_data:
+                if isinstance(data.records, memoryview):
+                    data.records = memoryview(bytearray(data.records))
+        for partition, data in large:
+            try:
+                assert isinstance(data.records, memoryview)
+                header = admission.checked_batch(data.records)
+                data.records = await self._broker.workers.in_thread(
+                    admission.looked_at, data.records, header, partition.config, self._now_ms
+                )
+            except ProtocolError as refusal:
+                self._refusals[id(data)] = refusal
+
+    def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
+        replicas = self._broker.replicas
+        return replicas.find(topic.name or replicas.topic_name(topic.topic_id), data.index)

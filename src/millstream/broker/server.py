@@ -1,0 +1,103 @@
+"""The broker as a process: options in, a line when it serves, a clean end on SIGTERM and Ctrl-C."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.broker.broker import Broker
+from millstream.broker.environment import real_environment
+from millstream.broker.table import ROUTES
+from millstream.config.broker import BACKGROUND_THREADS, LOG_DIR, LOG_DIRS, BrokerConfig
+from millstream.config.network import LISTENERS, SOCKET_LISTEN_BACKLOG_SIZE
+from millstream.config.setting import SettingError
+from millstream.registry.tree import RegistryFailure
+from millstream.storage.manager import StorageFailure
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+DEFAULT_DATA = "millstream-data"
+
+logger = logging.getLogger("millstream")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What `millstream serve` was told; None leaves it to the settings and their defaults."""
+
+    host: str | None = None
+    port: int | None = None
+    data: str | None = None
+    config_file: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    registry: str = "embedded"
+
+
+def load_config(options: ServeOptions, environ: Mapping[str, str]) -> BrokerConfig:
+    """The settings in force: options over environment over file over defaults."""
+    config = BrokerConfig.load(options.config_file, options.settings, environ)
+    overrides = dict(options.settings)
+    given = config.static
+    if options.host is not None or options.port is not None or LISTENERS.name not in given:
+        host = DEFAULT_HOST if options.host is None else options.host
+        port = DEFAULT_PORT if options.port is None else options.port
+        overrides[LISTENERS.name] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    if options.data is not None or not {LOG_DIR.name, LOG_DIRS.name} & given.keys():
+        overrides[LOG_DIRS.name] = options.data or DEFAULT_DATA
+    return BrokerConfig.load(options.config_file, overrides, environ)
+
+
+def run(options: ServeOptions) -> int:
+    """Serve until told to stop; the exit status."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
+    try:
+        config = load_config(options, os.environ)
+        for warning in config.warnings:
+            logger.warning("%s", warning)
+        _allow_open_files()
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(config))
+    except (SettingError, StorageFailure, RegistryFailure, OSError) as error:
+        message = error.strerror if isinstance(error, OSError) and error.filename is None else None
+        print(f"millstream: {message or error}", file=sys.stderr)  # noqa: T201 - the process's own last word
+        return 1
+
+
+async def _serve(config: BrokerConfig) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    environment = real_environment(config.get(BACKGROUND_THREADS), config.get(SOCKET_LISTEN_BACKLOG_SIZE))
+    broker = Broker(config, environment, ROUTES)
+    try:
+        await broker.start()
+        for listener in broker.listening:
+            print(f"ready {listener.host}:{listener.port}", flush=True)  # noqa: T201 - what whoever started us waits for
+        await stopping.wait()
+    finally:
+        await broker.stop()
+    return 0
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop  # type: ignore[return-value]
+    return None
+
+
+def _allow_open_files() -> None:
+    """Every partition keeps a file open: ask for as many as the system grants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,56 @@
+"""The table of routes."""
+
+from millstream.broker.handlers import (
+    api_versions,
+    configs,
+    fetch,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+)
+from millstream.broker.routes import Route, Router
+from millstream.protocol.messages.alter_configs import AlterConfigsRequest
+from millstream.protocol.messages.api_versions import ApiVersionsRequest
+from millstream.protocol.messages.create_partitions import CreatePartitionsRequest
+from millstream.protocol.messages.create_topics import CreateTopicsRequest
+from millstream.protocol.messages.delete_records import DeleteRecordsRequest
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest
+from millstream.protocol.messages.describe_cluster import DescribeClusterRequest
+from millstream.protocol.messages.describe_configs import DescribeConfigsRequest
+from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from millstream.protocol.messages.fetch import FetchRequest
+from millstream.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from millstream.protocol.messages.init_producer_id import InitProducerIdRequest
+from millstream.protocol.messages.list_offsets import ListOffsetsRequest
+from millstream.protocol.messages.metadata import MetadataRequest
+from millstream.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from millstream.protocol.messages.produce import ProduceRequest
+
+#: Everything this broker answers.  ApiVersions is computed from this table, so what we advertise and what we
+#: serve cannot drift apart.
+ROUTES = Router(
+    [
+        # librdkafka before 2.11.1 turns compression off where Produce starts at 3.
+        Route(ProduceRequest, produce.handle, advertised_from=0),
+        Route(FetchRequest, fetch.handle),
+        Route(ListOffsetsRequest, offsets.list_offsets),
+        Route(MetadataRequest, metadata.metadata),
+        Route(ApiVersionsRequest, api_versions.handle),
+        Route(CreateTopicsRequest, topics.create),
+        Route(DeleteTopicsRequest, topics.delete),
+        Route(DeleteRecordsRequest, topics.delete_records),
+        Route(InitProducerIdRequest, producers.init_producer_id),
+        Route(OffsetForLeaderEpochRequest, offsets.for_leader_epoch),
+        Route(DescribeConfigsRequest, configs.describe),
+        Route(AlterConfigsRequest, configs.alter),
+        Route(DescribeLogDirsRequest, log_dirs.describe),
+        Route(CreatePartitionsRequest, topics.add_partitions),
+        Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
+        Route(DescribeClusterRequest, metadata.cluster),
+        Route(DescribeTopicPartitionsRequest, metadata.topic_partitions),
+    ]
+)

@@ -1,0 +1,43 @@
+"""Listening and connecting, as the broker is given them."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Server(Protocol):
+    """Something that listens until it is closed."""
+
+    @property
+    def sockets(self) -> Sequence[Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """A way to be reached and to reach others."""
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> Server:
+        """Accept connections there; port 0 takes any that is free.  OSError says in one line why it cannot be."""
+        ...
+
+
+class TcpNetwork:
+    """The machine's own network."""
+
+    def __init__(self, backlog: int = 1024) -> None:
+        self._backlog = backlog
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> Server:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.create_server(factory, host or None, port, backlog=self._backlog)
+        except OSError as error:
+            shown = host or "*"
+            if error.errno == errno.EADDRINUSE:
+                why = f"port {port} on {shown} is taken by another program; stop it or choose another with --port"
+            else:
+                why = f"cannot listen on {shown}:{port}: {os.strerror(error.errno) if error.errno else error}"
+            raise OSError(error.errno, why) from error
