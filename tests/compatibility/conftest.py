@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from tests.compatibility.drivers import DRIVERS, Driver
-from tests.compatibility.drivers.base import Refused
+from tests.compatibility.drivers.base import LATEST, Refused
 from tests.system.broker_process import BrokerProcess
 
 #: host:port of a running broker, Apache Kafka among them, to test instead of our own.
@@ -93,6 +93,8 @@ def new_topic(seed: Driver) -> NewTopic:
             topic, partitions=partitions, configs={key.replace("_", "."): value for key, value in configs.items()}
         )
         wait_for_leaders(seed, topic, partitions)
+        for partition in range(partitions):  # A leader may be known before it knows that it is one.
+            assert seed.list_offset(topic, LATEST, partition=partition) == 0
         return topic
 
     return make
