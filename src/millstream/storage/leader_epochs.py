@@ -5,6 +5,7 @@ from typing import Protocol
 
 from millstream.model.batch import NO_LEADER_EPOCH
 from millstream.storage.checkpoint import decode_epochs, encode_epochs
+from millstream.storage.directory import LogDirectory
 from millstream.storage.files import Files
 
 NO_OFFSET = -1
@@ -23,10 +24,10 @@ class LeaderEpochs:
     lost with the machine is found again in the batches, which all carry their epoch.
     """
 
-    __slots__ = ("_epochs", "_files", "_log", "_starts", "is_synced", "latest", "path")
+    __slots__ = ("_directory", "_epochs", "_log", "_starts", "is_synced", "latest", "path")
 
-    def __init__(self, files: Files, path: str, log: HasEnd) -> None:
-        self._files = files
+    def __init__(self, directory: LogDirectory, path: str, log: HasEnd) -> None:
+        self._directory = directory
         self._log = log
         self.path = path
         self._epochs: list[int] = []
@@ -45,7 +46,7 @@ class LeaderEpochs:
 
     def load(self) -> None:
         """Take over what the file holds; DamagedCheckpoint or FileNotFoundError when it cannot be had."""
-        for epoch, start_offset in decode_epochs(self._files.read(self.path)):
+        for epoch, start_offset in decode_epochs(self._directory.files.read(self.path)):
             self._put(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
@@ -116,12 +117,12 @@ class LeaderEpochs:
         if not self.is_synced:
             self._write()
 
-    def encoded(self) -> bytes:
-        return encode_epochs(self.entries)
-
     def _write(self) -> None:
         self.is_synced = False
-        write_unsynced(self._files, self.path, self.encoded())
+        try:
+            write_unsynced(self._directory.files, self.path, encode_epochs(self.entries))
+        except OSError as error:
+            raise self._directory.fail(error) from error
 
 
 def write_unsynced(files: Files, path: str, data: bytes) -> None:

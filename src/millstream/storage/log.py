@@ -3,29 +3,44 @@
 Called on the event loop only; ``FlushPlan.run`` alone may run in a thread, while appends go on.
 """
 
-import logging
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
-from millstream.model.batch import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, stamp, stamp_append_time
+from millstream.model.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    crc_holds,
+    header_at,
+    stamp,
+    stamp_append_time,
+)
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.model.slices import FileSlice
+from millstream.model.workers import Workers
+from millstream.storage import lookup, trimming
 from millstream.storage.checkpoint import LEADER_EPOCHS
 from millstream.storage.directory import LogDirectory
+from millstream.storage.flush import Flusher
+from millstream.storage.history import older_batches
 from millstream.storage.leader_epochs import LeaderEpochs
 from millstream.storage.producer_state import ProducerStates, RememberedBatch, end_marker
 from millstream.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from millstream.storage.segments import Segments
+from millstream.storage.snapshots import Snapshots
 from millstream.storage.walk import DamagedBatch
 
+#: A batch in a request, by where it starts, and its header.
+Batches = Sequence[tuple[int, BatchHeader]]
 #: Places of this many recent batches at least are at hand, so that reads at the tail touch no index.
 RECENT_BATCHES = 1024
 LOG_APPEND_TIME_TYPE = "LogAppendTime"
-
-_log = logging.getLogger(__name__)
 
 
 class AppendOutcome(NamedTuple):
@@ -43,21 +58,25 @@ class Log:
 
     __slots__ = (
         "_active",
-        "_bases",
         "_recent_offsets",
         "_recent_positions",
         "config",
+        "damage",
         "directory",
         "end_offset",
         "epochs",
+        "flusher",
         "folder",
+        "is_deleted",
         "producers",
         "recovery_point",
         "segments",
+        "snapshots",
         "start_offset",
         "topic_id",
         "topic_partition",
         "unflushed_batches",
+        "unflushed_bytes",
         "unflushed_since_ms",
     )
 
@@ -66,28 +85,30 @@ class Log:
         directory: LogDirectory,
         topic_partition: TopicPartition,
         config: TopicConfig,
-        *,
         topic_id: Uuid = ZERO_UUID,
-        folder: str = "",
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.folder = folder or f"{directory.path}/{topic_partition}"
+        self.folder = f"{directory.path}/{topic_partition}"
         self.start_offset = 0
         #: The next offset to be written.
         self.end_offset = 0
-        #: All before this offset is on disk, whatever happens to the machine.
+        #: What a start after a crash need not scan: all before is on disk, index and producer state included.
         self.recovery_point = 0
-        self.epochs = LeaderEpochs(directory.files, f"{self.folder}/{LEADER_EPOCHS}", self)
+        self.epochs = LeaderEpochs(directory, f"{self.folder}/{LEADER_EPOCHS}", self)
         self.producers = ProducerStates()
-        self.segments: list[Segment] = []
-        self._bases: list[int] = []
+        self.snapshots = Snapshots(directory.files, self.folder)
+        self.segments = Segments(directory, self.folder)
+        self.flusher = Flusher(self)
+        self.is_deleted = False
         self.unflushed_batches = 0
+        self.unflushed_bytes = 0
         self.unflushed_since_ms = 0
-        self._recent_offsets = array("q")
-        self._recent_positions = array("q")
+        #: First position known to be damaged, by the segment's first offset.
+        self.damage: dict[int, int] = {}
+        self._forget_recent()
 
     @property
     def is_offline(self) -> bool:
@@ -95,35 +116,23 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self.segments)
-
-    @property
-    def active(self) -> Segment:
-        """The segment that is written to."""
-        return self._active
+        return self.segments.size_bytes
 
     def create(self) -> None:
         """Make the folder and its first segment."""
-        self.directory.files.make_folder(self.folder)
-        segment = self._new_segment(self.start_offset)
-        segment.create()
-        self.adopt([segment], self.start_offset)
+        try:
+            self.directory.files.make_folder(self.folder)
+            self._active = self.segments.begin(self.start_offset, self.config)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        self.flusher.note_segment(None)
 
-    def adopt(self, segments: list[Segment], end_offset: int) -> None:
-        """Stand on ``segments``, of which there is at least one; the last is the active one."""
-        self.segments = segments
-        self._bases = [segment.base_offset for segment in segments]
+    def adopt(self, segments: list[Segment], start_offset: int, end_offset: int) -> None:
+        """Stand on ``segments``, as loaded from the folder; there is at least one."""
+        self.segments.adopt(segments)
         self._active = segments[-1]
+        self.start_offset = start_offset
         self.end_offset = end_offset
-        self._forget_recent()
-
-    def _new_segment(self, base_offset: int) -> Segment:
-        directory = self.directory
-        segment = Segment(directory.open_files, self.folder, base_offset, 0, directory.clock.now_ms())
-        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        if jitter_ms > 0:
-            segment.roll_jitter_ms = directory.random.randrange(jitter_ms)
-        return segment
 
     def _forget_recent(self) -> None:
         self._recent_offsets = array("q")
@@ -132,13 +141,7 @@ class Log:
     # Appending.
 
     def append(
-        self,
-        records: memoryview,
-        batches: Sequence[tuple[int, BatchHeader]],
-        leader_epoch: int,
-        now_ms: int,
-        *,
-        is_client: bool = True,
+        self, records: memoryview, batches: Batches, leader_epoch: int, now_ms: int, *, is_client: bool = True
     ) -> AppendOutcome:
         """Append batches whose CRCs were checked, stamped with their place; all of them, or none and a refusal.
 
@@ -172,59 +175,98 @@ class Log:
         self._note(records, batches, first_offset, append_time_ms, now_ms)
         return AppendOutcome(first_offset, offset - 1, append_time_ms, self.start_offset)
 
+    def append_as_follower(self, records: memoryview) -> None:
+        """Append what the leader sent, its offsets and epochs as they are; a batch cut short at the end is left out."""
+        if self.directory.failure is not None:
+            raise self.directory.refusal()
+        batches = self._sent_by_leader(records)
+        if not batches:
+            return
+        at, last = batches[-1]
+        records = records[: at + last.size]
+        first_offset = batches[0][1].base_offset
+        if last.last_offset - first_offset > RELATIVE_OFFSET_MAX and len(batches) > 1:
+            for at, header in batches:  # Too far apart for one segment; each alone may start its own.
+                self.append_as_follower(records[at : at + header.size])
+            return
+        now_ms = self.directory.clock.now_ms()
+        max_timestamp = max(header.max_timestamp for _, header in batches)
+        self._write(records, first_offset, last.last_offset, max_timestamp, now_ms)
+        for _, header in batches:
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+        self._note(records, batches, first_offset, NO_TIMESTAMP, now_ms, is_stamped=True)
+
+    def _sent_by_leader(self, records: memoryview) -> Batches:
+        batches, at, expected = [], 0, self.end_offset
+        while at + HEADER_BYTES <= len(records):
+            header = header_at(records, at)
+            if header.length < HEADER_BYTES - LOG_OVERHEAD or header.base_offset < expected:
+                raise ProtocolError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"the leader sent offset {header.base_offset} where {expected} comes next",
+                )
+            if at + header.size > len(records):
+                break
+            if not crc_holds(records, at, header):
+                raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a batch from the leader does not match")
+            batches.append((at, header))
+            at += header.size
+            expected = header.next_offset
+        return batches
+
     def _check(
-        self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]], config: TopicConfig, is_client: bool
+        self, records: memoryview, batches: Batches, config: TopicConfig, is_client: bool
     ) -> RememberedBatch | None:
-        """Refuse what may not be appended; the batch in the log that the first batch repeats, if it does."""
+        """Refuse what may not be appended; the batch in the log that these repeat, if they do."""
         producers = self.producers
         for at, header in batches:
-            if header.length + 12 > config.max_message_bytes:
+            if header.length + LOG_OVERHEAD > config.max_message_bytes:
                 raise ProtocolError(
                     ErrorCode.MESSAGE_TOO_LARGE,
                     f"a batch of {header.size} bytes, max.message.bytes is {config.max_message_bytes}",
                 )
-            if header.producer_id < 0:
-                continue
             if header.is_control:
                 if is_client:
                     raise ProtocolError(ErrorCode.INVALID_RECORD, "clients do not write control batches")
                 marker = end_marker(records, at)
                 if marker is not None:
                     producers.check_marker(header, marker)
-                continue
-            if is_client and header.base_sequence == NO_SEQUENCE:
-                raise ProtocolError(ErrorCode.INVALID_RECORD, "a batch with a producer id has no sequence number")
-            if len(batches) > 1 and producers is self.producers:
-                producers = producers.draft()
-            repeated = producers.check(header)
-            if repeated is not None:
-                return repeated
-            if producers is not self.producers:
-                producers.advance(header, 0, header.max_timestamp)
+            elif header.producer_id >= 0:
+                if is_client and header.base_sequence == NO_SEQUENCE:
+                    raise ProtocolError(ErrorCode.INVALID_RECORD, "a batch with a producer id has no sequence number")
+                if len(batches) > 1 and producers is self.producers:
+                    producers = producers.draft()
+                repeated = self._repeated(producers, header)
+                if repeated is not None:
+                    return repeated
+                if producers is not self.producers:
+                    producers.advance(header, 0, header.max_timestamp)
         if len(records) > config.segment_bytes:
             raise ProtocolError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(records)} bytes, segment.bytes is {config.segment_bytes}"
             )
         return None
 
-    def append_as_follower(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]] | None = None) -> None:
-        raise NotImplementedError
+    def _repeated(self, producers: ProducerStates, header: BatchHeader) -> RememberedBatch | None:
+        try:
+            return producers.check(header)
+        except ProtocolError as refusal:
+            producer = producers.get(header.producer_id)
+            if refusal.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER or producer is None or producer.has_history:
+                raise
+            producers.remember_older(header.producer_id, older_batches(self.segments, producer, self.start_offset))
+            return producers.check(header)
 
     def _write(self, records: memoryview, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         """Write to the active segment, or to a new one when that is full, old or cannot number the offsets."""
         segment, config = self._active, self.config
-        size = segment.size
         try:
-            if size and (
-                size + len(records) > config.segment_bytes
+            if segment.size and (
+                segment.size + len(records) > config.segment_bytes
                 or len(segment.offsets) * 8 + 8 > config.segment_index_bytes
                 or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-                or (
-                    max_timestamp - segment.first_timestamp
-                    if segment.first_timestamp >= 0
-                    else now_ms - segment.created_ms
-                )
-                > config.segment_ms - segment.roll_jitter_ms
+                or segment.waited_ms(max_timestamp, now_ms) > config.segment_ms - segment.roll_jitter_ms
             ):
                 segment = self._roll(first_offset)
             file = segment.file
@@ -237,59 +279,65 @@ class Log:
     def _note(
         self,
         records: memoryview,
-        batches: Sequence[tuple[int, BatchHeader]],
-        first_offset: int,
+        batches: Batches,
+        offset: int,
         append_time_ms: int,
         now_ms: int,
+        *,
+        is_stamped: bool = False,
     ) -> None:
         """Take batches that were written into index, producer state and the list of recent ones."""
         segment = self._active
-        position, offset, interval = segment.size, first_offset, self.config.index_interval_bytes
+        position, interval = segment.size, self.config.index_interval_bytes
         if not self.unflushed_batches:
             self.unflushed_since_ms = now_ms
         for at, header in batches:
-            size = header.length + 12
+            if is_stamped:
+                offset = header.base_offset
+            size = header.length + LOG_OVERHEAD
             last_offset = offset + header.last_offset_delta
             timestamp = append_time_ms if append_time_ms >= 0 else header.max_timestamp
             segment.note_batch(position, size, last_offset, timestamp, interval)
             self._recent_offsets.append(offset)
             self._recent_positions.append(position)
             if header.producer_id >= 0:
-                self._note_producer(records, at, header, offset, timestamp)
+                self.producers.take_in(header, records, at, offset, timestamp)
             position += size
             offset = last_offset + 1
-            self.unflushed_batches += 1
         if len(self._recent_offsets) > 2 * RECENT_BATCHES:
             del self._recent_offsets[:-RECENT_BATCHES], self._recent_positions[:-RECENT_BATCHES]
+        self.unflushed_batches += len(batches)
+        self.unflushed_bytes += position - segment.size
         segment.size = position
-        self.end_offset = offset
+        self.end_offset = self.producers.end_offset = offset
 
-    def _note_producer(self, records: memoryview, at: int, header: BatchHeader, offset: int, timestamp: int) -> None:
-        if not header.is_control:
-            self.producers.advance(header, offset, timestamp)
-            return
-        marker = end_marker(records, at)
-        if marker is not None:
-            self.producers.complete(header, marker, offset)
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        if self._active.size:
+            try:
+                self._roll(self.end_offset)
+            except OSError as error:
+                raise self.directory.fail(error) from error
 
     def _roll(self, base_offset: int) -> Segment:
         closed = self._active
         closed.seal_times()
         closed.flush_indexes()
-        segment = self._new_segment(base_offset)
-        segment.create()
-        self.segments.append(segment)
-        self._bases.append(base_offset)
-        self._active = segment
+        self.producers.end_offset = base_offset
+        if base_offset not in self.snapshots.offsets:
+            self.snapshots.write(self.producers)
+        self._active = self.segments.begin(base_offset, self.config)
+        self.flusher.note_segment(closed)
         self._forget_recent()
-        return segment
+        return self._active
 
     # Reading.
 
     def read(self, offset: int, bytes_max: int, upper: int) -> FileSlice | None:
         """Batches from the one with ``offset`` on and below ``upper``: at least one whole, the last one maybe cut.
 
-        None when there is nothing there yet; OFFSET_OUT_OF_RANGE outside the log.
+        None when there is nothing there yet; OFFSET_OUT_OF_RANGE outside the log; CORRUPT_MESSAGE, and never the
+        bytes, where the log is known to be damaged.
         """
         if self.directory.failure is not None:
             raise self.directory.refusal()
@@ -305,10 +353,7 @@ class Log:
         positions, segment = self._recent_positions, self._active
         at = bisect_right(recent, offset) - 1
         position = positions[at]
-        if upper >= self.end_offset:
-            end = segment.size
-        else:
-            end = positions[bisect_right(recent, upper, at) - 1]
+        end = segment.size if upper >= self.end_offset else positions[bisect_right(recent, upper, at) - 1]
         length = end - position
         if length > bytes_max:
             first = (positions[at + 1] if at + 1 < len(positions) else segment.size) - position
@@ -320,21 +365,100 @@ class Log:
 
     def _read_older(self, offset: int, bytes_max: int, upper: int) -> FileSlice | None:
         try:
-            for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
+            for segment in self.segments.since(offset):
                 place = segment.find(offset)
-                if place is not None:
-                    return self._slice(segment, place.position, place.size, bytes_max, upper)
+                if place is None:
+                    continue
+                end = segment.size
+                bound = segment.find(upper) if upper < self.end_offset else None
+                if bound is not None:
+                    end = bound.position
+                if self.damage and (damage := self.damage.get(segment.base_offset)) is not None:
+                    if place.position >= damage:
+                        raise DamagedBatch(damage, "a batch is damaged")
+                    end = min(end, damage)
+                length = min(end - place.position, max(bytes_max, place.size))
+                return FileSlice(segment.reader(), place.position, length) if length > 0 else None
         except OSError as error:
             raise self.directory.fail(error) from error
         except DamagedBatch as damage:
-            raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+            raise lookup.corrupt(self, damage) from damage
         return None
 
-    def _slice(self, segment: Segment, position: int, first_bytes: int, bytes_max: int, upper: int) -> FileSlice | None:
-        end = segment.size
-        if upper < self.end_offset:
-            bound = segment.find(upper)
-            if bound is not None:
-                end = bound.position
-        length = min(end - position, max(bytes_max, first_bytes))
-        return FileSlice(segment.reader(), position, length) if length > 0 else None
+    def check(self, piece: FileSlice, offset: int) -> None:
+        """Check the CRCs of what ``read`` gave for ``offset``; CORRUPT_MESSAGE if the first batch's is wrong.
+
+        A later batch that is damaged is cut off ``piece``.  For bytes that had to come from the disk: bytes in memory
+        were checked when they were appended.  May be called in a thread.
+        """
+        lookup.check(self, piece, offset)
+
+    def find_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record at or after ``timestamp``."""
+        return lookup.find_timestamp(self, timestamp)
+
+    def max_timestamp(self) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record with the greatest timestamp there is."""
+        return lookup.max_timestamp(self)
+
+    # Reaching the disk.
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether flush.messages asks for a flush before the last append is acknowledged."""
+        return self.end_offset - self.flusher.durable_offset >= self.config.flush_messages
+
+    async def flush_async(self, workers: Workers) -> None:
+        """Return when every batch appended before the call is on disk; one flush serves all who wait."""
+        await self.flusher.commit(workers)
+
+    def flush(self) -> None:
+        """Bring everything to the disk, here and now, and move the recovery point."""
+        self.flusher.flush()
+
+    def close(self) -> None:
+        """Flush, and let go of the files."""
+        if self.unflushed_batches or self.recovery_point < self.end_offset or not self.epochs.is_synced:
+            try:
+                self._active.seal_times()
+            except OSError as error:
+                raise self.directory.fail(error) from error
+            self.flusher.flush()
+        for segment in self.segments:
+            segment.release()
+
+    # Cutting at either end.
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch with an offset at or after ``offset``."""
+        trimming.truncate_to(self, offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Remove everything and begin again at ``offset``."""
+        trimming.restart_at(self, offset)
+
+    def advance_start(self, offset: int) -> None:
+        """Let the log start at ``offset``; what lies before is no longer read, and its segments go in time."""
+        trimming.advance_start(self, offset)
+
+    def enforce_retention(self, now_ms: int, upper: int) -> int:
+        """Remove segments that have had their time, none at or above ``upper``; how many bytes that freed."""
+        return trimming.enforce_retention(self, now_ms, upper)
+
+    def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
+        """Put compacted segments, written as ``.cleaned`` and flushed, in the place of ``old``, closed ones."""
+        trimming.replace_segments(self, old, new)
+
+    def delete(self) -> None:
+        """Rename the folder out of the way, as Kafka does; what is in it is removed in time."""
+        trimming.delete(self)
+
+    def was_cut(self, end_offset: int) -> None:
+        """The segments were changed under the log, which ends at ``end_offset`` now."""
+        self._active = self.segments.active
+        self._forget_recent()
+        self.end_offset = end_offset
+        self.flusher.note_cut(end_offset)
+        if self.recovery_point > end_offset:
+            self.recovery_point = end_offset
+            self.directory.on_rollback(self.directory)

@@ -187,6 +187,15 @@ class ProducerStates:
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"the coordinator has epoch {producer.coordinator_epoch}"
             )
 
+    def take_in(self, header: BatchHeader, buffer: Buffer, at: int, first_offset: int, timestamp: int) -> None:
+        """Record the batch at ``at`` in ``buffer``, which now lies in the log from ``first_offset`` on."""
+        if not header.is_control:
+            self.advance(header, first_offset, timestamp)
+            return
+        marker = end_marker(buffer, at)
+        if marker is not None:
+            self.complete(header, marker, first_offset)
+
     def advance(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """Record a data batch that now lies in the log from ``first_offset`` on."""
         producer = self._by_id.get(header.producer_id)

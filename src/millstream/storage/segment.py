@@ -100,6 +100,11 @@ class Segment:
             else:
                 file.close()
 
+    def set_suffix(self, suffix: str) -> None:
+        """The files were renamed to end with ``suffix``."""
+        self.suffix = suffix
+        _, self.offsets.path, self.times.path = self.paths
+
     def reader(self) -> File:
         """The file, to read from."""
         return self.file if self.file is not None else self._open_files.get(self.path)
@@ -132,6 +137,10 @@ class Segment:
             self.times.extend_to(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
             self.unindexed_bytes = 0
         self.unindexed_bytes += size
+
+    def waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """How old the segment is to a batch of ``timestamp``: by its first batch, without one by the clock."""
+        return timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
 
     def seal_times(self) -> None:
         """Note the greatest timestamp as the time index's last entry, as a closed segment has it."""
