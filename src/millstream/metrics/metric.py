@@ -106,8 +106,8 @@ class Metrics:
 
     def forget(self, *labels: str) -> None:
         """Drop every number whose labels begin so: a deleted topic's, say."""
-        found: dict[Labels, Any]
-        for found in (*self._cells.values(), *self._summaries.values()):
+        every: list[dict[Labels, Any]] = [*self._cells.values(), *self._summaries.values()]
+        for found in every:
             for key in [key for key in found if key[: len(labels)] == labels]:
                 del found[key]
 
