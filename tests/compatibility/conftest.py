@@ -93,8 +93,6 @@ def new_topic(seed: Driver) -> NewTopic:
             topic, partitions=partitions, configs={key.replace("_", "."): value for key, value in configs.items()}
         )
         wait_for_leaders(seed, topic, partitions)
-        for partition in range(partitions):  # A leader may be known before it knows that it is one.
-            assert seed.list_offset(topic, LATEST, partition=partition) == 0
         return topic
 
     return make
@@ -107,14 +105,16 @@ def topic(new_topic: NewTopic) -> str:
 
 
 def wait_for_leaders(driver: Driver, topic: str, partitions: int) -> None:
-    """Kafka answers CreateTopics before every broker has heard of the topic."""
+    """Kafka answers CreateTopics before every broker has heard of the topic, and names leaders before they know it."""
     deadline = time.monotonic() + TOPIC_TIMEOUT_S
     while True:
         try:
-            found = driver.describe_topic(topic)
-        except Refused:
-            found = []
-        if len(found) == partitions and all(row.leader >= 0 for row in found):
-            return
+            found = [row.leader for row in driver.describe_topic(topic)]
+            if len(found) == partitions and min(found) >= 0:
+                for partition in range(partitions):
+                    driver.list_offset(topic, LATEST, partition=partition)
+                return
+        except Refused as refused:
+            found = [-refused.code]
         assert time.monotonic() < deadline, f"{topic} has no leaders: {found}"
         time.sleep(0.02)
