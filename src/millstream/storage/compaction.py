@@ -1,0 +1,281 @@
+"""Log compaction: of each key the last record stays, at its own offset, in a batch that keeps its identity.
+
+``compact`` is the work itself, made to run in a process of its own: everything it needs is in the job, and all it
+does to the log is write ``.cleaned`` files beside it. The first pass over the dirty part notes the last offset of
+each key, as many keys as fit the memory it is given; the second writes what survives, of all segments up to there.
+
+What stays, as in Apache Kafka:
+- a record that no later one of its key supersedes; one without a key never does;
+- a tombstone until ``delete.retention.ms`` after the pass that first saw it as the last word on its key: that pass
+  writes the time into the batch (attribute bit 6, base timestamp), and a pass after that time drops it;
+- a marker as long as data of its transaction is there, and then for the same time;
+- a producer's last batch and each segment's last one, if need be empty, since they carry sequence and end;
+- everything of a batch that loses no record, byte for byte.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from millstream.model.records import control_kind, decode_batch
+from millstream.storage.chunk import Chunk, Flags, chunks
+from millstream.storage.cleaned_segment import CleanedSegment
+from millstream.storage.compaction_plan import SegmentSpan, group_segments
+from millstream.storage.files import Files
+from millstream.storage.offset_map import OffsetMap, key_identities
+from millstream.storage.priority import lower_priority
+from millstream.storage.survivors import Survival, survivors
+from millstream.storage.swap import LOG, discard_cleaned, segment_path
+from millstream.storage.transaction_fates import Marker, Transactions
+
+#: Read at once; the arrays made of it take about as much again.
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class TooManyKeys(Exception):
+    """One batch alone has more keys than the memory given may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerEnd:
+    """Where a live producer stands; its last batch must stay, if need be empty."""
+
+    epoch: int
+    #: -1 when it has written nothing but markers in this epoch.
+    last_data_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """One run over one log; ``segments`` are all closed ones below ``end_offset``, the clean ones too."""
+
+    files: Files
+    folder: str
+    segments: tuple[SegmentSpan, ...]
+    first_dirty_offset: int
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    index_bytes_max: int
+    index_interval_bytes: int
+    #: Keys are scattered by it; nobody outside may guess it.
+    seed: int
+    #: The segments from ``end_offset`` on, in which markers of transactions in ``segments`` may lie.
+    later_segments: tuple[SegmentSpan, ...] = ()
+    producers: dict[int, ProducerEnd] = field(default_factory=dict)
+    dedupe_bytes: int = 128 * 1024 * 1024
+    chunk_bytes: int = CHUNK_BYTES
+    #: Read and written together; None is as fast as it goes.
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A ``.cleaned`` segment and the bases of those it replaces, its own base first."""
+
+    base_offset: int
+    size_bytes: int
+    replaced: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class CompactionResult:
+    """What a run did; ``cleaned_to`` is the first offset that is dirty still."""
+
+    cleaned_to: int
+    groups: list[CleanedGroup] = field(default_factory=list)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+
+
+class Throttle:
+    """Keeps the work below a rate by sleeping off what was too fast."""
+
+    def __init__(self, bytes_per_second: float | None) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._started_s = time.monotonic()
+        self._bytes = 0
+
+    def spend(self, count: int) -> None:
+        if self._bytes_per_second is not None:
+            self._bytes += count
+            ahead_s = self._bytes / self._bytes_per_second - (time.monotonic() - self._started_s)
+            if ahead_s > 0:
+                time.sleep(ahead_s)
+
+
+def compact(job: CompactionJob) -> CompactionResult:
+    """Write the compacted segments of ``job``'s log beside the ones they will replace; flushed, not yet swapped in.
+
+    Nothing is left behind when it fails.
+    """
+    lower_priority()
+    compaction = Compaction(job)
+    try:
+        result = compaction.run()
+    except BaseException:
+        for segment in job.segments:
+            discard_cleaned(job.files, job.folder, segment.base_offset)
+        raise
+    job.files.sync_folder(job.folder)
+    return result
+
+
+class Compaction:
+    """The two passes over one log."""
+
+    def __init__(self, job: CompactionJob) -> None:
+        self._job = job
+        self._throttle = Throttle(job.bytes_per_second)
+        self._map = OffsetMap.of_bytes(job.dedupe_bytes, job.end_offset - job.first_dirty_offset, job.seed)
+        self._transactions = Transactions(self._find_markers, job.first_dirty_offset)
+        self._result = CompactionResult(cleaned_to=job.first_dirty_offset)
+
+    def run(self) -> CompactionResult:
+        self._result.cleaned_to = self._note_keys()
+        job = self._job
+        groups = group_segments(
+            [segment for segment in job.segments if segment.base_offset < self._result.cleaned_to],
+            segment_bytes=job.segment_bytes,
+            index_bytes_max=job.index_bytes_max,
+            index_interval_bytes=job.index_interval_bytes,
+        )
+        for group in groups:
+            self._write_group(group)
+        return self._result
+
+    # The first pass: the last offset of each key.
+
+    def _note_keys(self) -> int:
+        """Fill the map from the dirty part; the offset up to which it knows every key."""
+        job, noted_to = self._job, self._job.first_dirty_offset
+        for segment, end_offset in zip(job.segments, self._ends(), strict=True):
+            if end_offset <= job.first_dirty_offset:
+                continue
+            for chunk in self._chunks(segment):
+                noted_to, is_full = self._note_chunk(chunk, noted_to)
+                if is_full:
+                    if noted_to == job.first_dirty_offset:
+                        raise TooManyKeys(
+                            f"{job.folder}: a batch at offset {noted_to} has more than the {self._map.capacity} keys "
+                            "that log.cleaner.dedupe.buffer.size has room for"
+                        )
+                    return noted_to
+        return job.end_offset
+
+    def _ends(self) -> list[int]:
+        return [segment.base_offset for segment in self._job.segments[1:]] + [self._job.end_offset]
+
+    def _note_chunk(self, chunk: Chunk, noted_to: int) -> tuple[int, bool]:
+        wanted = (chunk.last_offsets >= self._job.first_dirty_offset) & ~chunk.is_control
+        for batch in np.flatnonzero(wanted & chunk.is_transactional).tolist():
+            wanted[batch] = not self._is_aborted(chunk, batch)
+        fitting = np.cumsum(np.where(wanted, chunk.record_counts, 0)) <= self._map.room
+        records = chunk.decode(wanted & fitting)
+        columns = records.columns
+        offsets = chunk.base_offsets[records.batch_of] + columns.offset_deltas
+        rows = (columns.key_len >= 0) & (offsets >= self._job.first_dirty_offset)
+        self._map.put(key_identities(records.payload, columns)[rows], offsets[rows])
+        fits = int(np.count_nonzero(fitting))
+        if fits:
+            noted_to = max(noted_to, int(chunk.last_offsets[fits - 1]) + 1)
+        return noted_to, fits < len(chunk)
+
+    def _is_aborted(self, chunk: Chunk, batch: int) -> bool:
+        return self._transactions.is_aborted(int(chunk.producer_ids[batch]), int(chunk.base_offsets[batch]))
+
+    def _find_markers(self) -> Iterator[Marker]:
+        """Every marker from the first dirty offset on, also past what is compacted."""
+        for segment in (*self._job.segments, *self._job.later_segments):
+            for chunk in self._chunks(segment):
+                for batch in np.flatnonzero(chunk.is_control & (chunk.record_counts > 0)).tolist():
+                    (record, *_) = decode_batch(chunk.data, int(chunk.starts[batch]))
+                    yield int(chunk.producer_ids[batch]), record.offset, control_kind(record)
+
+    # The second pass: what survives.
+
+    def _write_group(self, group: list[SegmentSpan]) -> None:
+        """Write one segment in place of the group's; none where the group is a single one that loses nothing."""
+        job, result = self._job, self._result
+        cleaned = CleanedSegment(job.files, job.folder, group[0].base_offset, job.index_interval_bytes)
+        last = next((segment for segment in reversed(group) if segment.size_bytes), group[-1])
+        is_same = len(group) == 1
+        for segment in group:
+            for chunk in self._chunks(segment):
+                ends_group = segment is last and chunk.end == segment.size_bytes
+                data, batches, records_kept = survivors(chunk, self._judge(chunk, ends_group))
+                is_same &= len(batches) == len(chunk) and data == chunk.data[: len(data)]
+                cleaned.append(data, batches)
+                self._throttle.spend(len(data))
+                result.records_kept += records_kept
+        cleaned.close()
+        if is_same:
+            discard_cleaned(job.files, job.folder, cleaned.base_offset)
+            return
+        result.bytes_written += cleaned.size
+        result.groups.append(
+            CleanedGroup(cleaned.base_offset, cleaned.size, tuple(segment.base_offset for segment in group))
+        )
+
+    def _judge(self, chunk: Chunk, ends_group: bool) -> Survival:
+        """Which records of the chunk stay, and which batches must, with or without any."""
+        job, transactions = self._job, self._transactions
+        is_noted = chunk.base_offsets < self._result.cleaned_to
+        discarded = np.zeros(len(chunk), np.bool_)
+        ends_empty = np.zeros(len(chunk), np.bool_)
+        is_past_horizon = chunk.has_horizon & (chunk.base_timestamps <= job.now_ms)
+        for batch in np.flatnonzero(is_noted & (chunk.is_transactional | chunk.is_control)).tolist():
+            if chunk.is_control[batch]:
+                ends_empty[batch] = transactions.end(int(chunk.producer_ids[batch]))
+                discarded[batch] = ends_empty[batch] and is_past_horizon[batch]
+            else:
+                transactions.see_data(int(chunk.producer_ids[batch]))
+                discarded[batch] = self._is_aborted(chunk, batch)
+        records = chunk.decode(is_noted & ~chunk.is_control & ~discarded)
+        columns, batch_of = records.columns, records.batch_of
+        offsets = chunk.base_offsets[batch_of] + columns.offset_deltas
+        has_key, has_value = columns.key_len >= 0, columns.value_len >= 0
+        is_last = offsets >= self._map.get(key_identities(records.payload, columns))
+        stays = has_key & is_last & (has_value | ~is_past_horizon[batch_of])
+        self._result.records_read += int(chunk.record_counts.sum())
+        self._result.records_without_key += int(np.count_nonzero(~has_key))
+        must_stay = self._carries_producer(chunk) | ~is_noted
+        must_stay[-1] |= ends_group
+        return Survival(
+            records=records,
+            stays=stays,
+            is_tombstone=~has_value,
+            is_untouched=~is_noted | (chunk.is_control & ~discarded),
+            ends_empty=ends_empty,
+            must_stay=must_stay,
+            horizon_ms=job.now_ms + job.delete_retention_ms,
+        )
+
+    def _carries_producer(self, chunk: Chunk) -> Flags:
+        """Whether each batch is the last one of a live producer, and so holds its sequence or epoch."""
+        ends = self._job.producers
+        last_data = [end.last_data_offset for end in ends.values() if end.last_data_offset >= 0]
+        carries: Flags = np.isin(chunk.last_offsets, np.array(last_data, np.int64)) & (chunk.producer_ids >= 0)
+        for batch in np.flatnonzero(chunk.is_control).tolist():
+            end = ends.get(int(chunk.producer_ids[batch]))
+            if end is not None and end.last_data_offset < 0:
+                carries[batch] = chunk.header(batch).producer_epoch == end.epoch
+        return carries
+
+    def _chunks(self, segment: SegmentSpan) -> Iterator[Chunk]:
+        job = self._job
+        file = job.files.open(segment_path(job.folder, segment.base_offset, LOG))
+        try:
+            for chunk in chunks(file, segment.size_bytes, job.chunk_bytes):
+                read = chunk.end - chunk.position
+                self._result.bytes_read += read
+                self._throttle.spend(read)
+                yield chunk
+        finally:
+            file.close()
