@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from millstream.model.errors import CorruptFrame
 from millstream.protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder
-from millstream.protocol.decoding import holds_records
 from millstream.protocol.schema import Message
+from millstream.protocol.tuned import TUNED_DECODERS, TUNED_ENCODERS, tune
 from millstream.protocol.wire import Buffer
 
 _M = TypeVar("_M", bound=Message)
@@ -73,7 +73,7 @@ def decoder(cls: type[Message], version: int) -> Decoder:
     """The function that decodes one class at one version, made now if need be."""
     known = _decoders.setdefault(cls, {})
     if version not in known:
-        known[version] = compile_decoder(cls, version)
+        known[version] = tune(TUNED_DECODERS, cls, version, compile_decoder(cls, version))
     return known[version]
 
 
@@ -81,8 +81,8 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     """The function that encodes one class at one version, made now if need be; a list of parts if it holds records."""
     known = _encoders.setdefault(cls, {})
     if version not in known:
-        known[version] = compile_encoder(cls, version)
+        known[version] = tune(TUNED_ENCODERS, cls, version, compile_encoder(cls, version))
     return known[version]
 
 
-__all__ = ["Part", "decode", "decoder", "encode", "encode_parts", "encoder", "holds_records"]
+__all__ = ["Part", "decode", "decoder", "encode", "encode_parts", "encoder"]

@@ -193,5 +193,7 @@ class EncoderSource(SourceWriter):
 
     def _is_default(self, each: Field, source: str) -> str:
         default = self.default(each)
+        if default == "[]":
+            return f"not {source}.{each.name}"
         operator = "is" if default in ("None", "True", "False") else "=="
         return f"{source}.{each.name} {operator} {default}"
