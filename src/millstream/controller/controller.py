@@ -1,0 +1,388 @@
+"""The controller: the one broker that decides who leads what, and tells the others.
+
+Events (a call, a watch, a broker's answer) are handled one at a time in the order they came, by a task of their own,
+so that a caller who gives up cannot interrupt a decision half-way.  Handling one is: decide (pure), write, replay,
+tell.  A write that fails leaves only one thing certain, namely that the registry knows better: the controller
+resigns, and whoever is elected next reads everything anew.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from millstream.controller import brokers, deletion, topics
+from millstream.controller.context import Context, TopicErased
+from millstream.controller.election import Election
+from millstream.controller.interface import Channels, ControllerSettings, MorePartitions, NewTopic, TopicResult
+from millstream.controller.loading import load, load_brokers
+from millstream.controller.outbox import Outbox
+from millstream.controller.requests import Decision, requests
+from millstream.controller.writes import fence, writes
+from millstream.model.clock import Clock
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from millstream.registry.nodes import BROKER_IDS, CONTROLLER
+from millstream.registry.tree import Op, Registry, RegistryError, RegistryFailure, Watch
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Writes in one transaction; ZooKeeper takes a megabyte, and these are a few hundred bytes each.
+WRITES_PER_MULTI = 2_000
+
+
+class Controller:
+    """One broker's part in being controller: standing for it, being it, and giving it up."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        registry: Registry,
+        clock: Clock,
+        generator: random.Random,
+        channels: Channels,
+        settings: ControllerSettings,
+    ) -> None:
+        """``generator`` draws where placements start and what topics' ids are."""
+        self.settings = settings
+        self._broker_id = broker_id
+        self._registry = registry
+        self._dice = generator
+        self._channels = channels
+        self._election = Election(broker_id, registry, clock)
+        self._context: Context | None = None
+        self._outboxes: dict[int, Outbox] = {}
+        self._deletions: dict[str, asyncio.Future[None]] = {}
+        self._events: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any] | None]] = asyncio.Queue()
+        self._handler: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._watches: list[Watch] = []
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is controller, as far as it knows."""
+        return self._context is not None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch this broker was elected under; -1 while it is not controller."""
+        return -1 if self._context is None else self._context.epoch
+
+    async def start(self) -> None:
+        """Stand for election, now and whenever nobody is controller.
+
+        The broker must be registered, and ready to be sent requests.  When this returns, somebody was controller; if
+        it is this broker, it has told itself every role and all metadata.
+        """
+        self._handler = asyncio.create_task(self._handle_events())
+        for path, event, children in (
+            (CONTROLLER.path(), self._controller_changed, False),
+            (BROKER_IDS.path(), self._brokers_changed, True),
+        ):
+            self._watches.append(await self._registry.watch(path, self._poster(event), children=children))
+        self._registry.on_session_expired(self._poster(self._session_expired))
+        await self._ask(self._controller_changed)
+        await self._told()
+
+    async def close(self) -> None:
+        """Resign, and stand no more."""
+        for watch in self._watches:
+            watch.cancel()
+        if self._handler is None:
+            return
+        with suppress(RegistryError):
+            await self._ask(self._step_down)
+        if self._retry is not None:
+            self._retry.cancel()
+        self._handler.cancel()
+        await asyncio.wait([self._handler])
+        self._handler = None
+        while not self._events.empty():
+            _, answer = self._events.get_nowait()
+            _fail(answer, self._refusal())
+
+    async def create_topics(self, asked: Sequence[NewTopic], validate_only: bool = False) -> list[TopicResult]:
+        """Create topics, or only say whether they could be; answered when this broker knows the new ones.
+
+        A result for each, in order.  NOT_CONTROLLER is raised.
+        """
+
+        async def create(context: Context) -> list[TopicResult]:
+            decision, results = topics.create_topics(context, asked, self.settings, self._dice)
+            if validate_only:
+                return [replace(result, topic_id=ZERO_UUID) for result in results]
+            await self._carry_out(context, decision)
+            return results
+
+        return await self._as_controller(create)
+
+    async def create_partitions(
+        self, asked: Sequence[MorePartitions], validate_only: bool = False
+    ) -> list[TopicResult]:
+        """Widen topics; as ``create_topics``."""
+
+        async def widen(context: Context) -> list[TopicResult]:
+            decision, results = topics.add_partitions(context, asked)
+            if not validate_only:
+                await self._carry_out(context, decision)
+            return results
+
+        return await self._as_controller(widen)
+
+    async def delete_topics(self, asked: Sequence[str | Uuid]) -> list[TopicResult]:
+        """Delete topics by name or id; answered when they are gone for good, or, where a replica's broker is away,
+        marked and no longer served.
+        """
+
+        async def doom(context: Context) -> list[TopicResult]:
+            decision, results = deletion.doom_topics(context, asked, self.settings)
+            await self._carry_out(context, decision)
+            doomed = [result.name for result in results if not result.error_code and result.name]
+            for name in doomed:
+                self._deletions.setdefault(name, asyncio.get_running_loop().create_future())
+            await self._pursue_deletions(context, doomed)
+            return results
+
+        results = await self._as_controller(doom)
+        pending = [self._deletions[result.name] for result in results if result.name in self._deletions]
+        if pending:
+            await asyncio.wait(pending)
+        return results
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int = -1) -> list[TopicPartition]:
+        """Hand over what ``broker_id`` leads; the partitions that nobody could take."""
+
+        async def leave(context: Context) -> list[TopicPartition]:
+            await self._carry_out(context, brokers.leave(context, broker_id, broker_epoch))
+            return brokers.still_led(context, broker_id)
+
+        return await self._as_controller(leave)
+
+    async def elect_preferred(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give leadership back to the first replica of each partition, where it is in sync."""
+
+        async def elect(context: Context) -> None:
+            await self._carry_out(context, brokers.elect_preferred(context, partitions))
+
+        await self._as_controller(elect)
+
+    # Events.
+
+    async def _controller_changed(self) -> None:
+        """Stand when nobody is controller; resign when somebody else is."""
+        sitting = await self._election.sitting()
+        if sitting is not None and sitting.is_ours:
+            if self.is_active:
+                return
+            await self._election.step_down()  # A claim from before we resigned.
+            sitting = None
+        self._resign()
+        if sitting is not None:
+            return
+        mandate = await self._election.stand()
+        if mandate is not None:
+            await self._take_over(Context(self._broker_id, *mandate))
+
+    async def _take_over(self, context: Context) -> None:
+        await load(self._registry, context)
+        self._context = context
+        _log.info("broker %d is controller, epoch %d", context.controller_id, context.epoch)
+        self._open_outboxes(context)
+        await self._carry_out(context, brokers.take_over(context, self.settings))
+        await self._pursue_deletions(context, context.doomed)
+
+    async def _brokers_changed(self) -> None:
+        context = self._context
+        if context is None:
+            return
+        now = await load_brokers(self._registry)
+        before = context.brokers
+        gone = {number for number, broker in before.items() if number not in now or now[number].epoch != broker.epoch}
+        came = {number for number in now if number not in before or number in gone}
+        if gone:
+            # One that came back at once is gone first: what it led, it led in another life.
+            context.brokers = {number: broker for number, broker in before.items() if number not in gone}
+            context.leaving -= gone
+            for number in gone:
+                context.failed.pop(number, None)
+                self._outboxes.pop(number).close()
+            deletion.interrupt(context, gone)
+            await self._carry_out(context, brokers.brokers_went(context, gone, self.settings))
+            self._end_halted_deletions(context)
+        if came or now != context.brokers:
+            context.brokers = now
+            self._open_outboxes(context)
+            await self._carry_out(context, brokers.brokers_came(context, came, self.settings))
+            await self._pursue_deletions(context, context.doomed)
+
+    async def _session_expired(self) -> None:
+        self._resign()
+        await self._controller_changed()
+
+    async def _step_down(self) -> None:
+        self._resign()
+        await self._election.step_down()
+
+    async def _answered(self, context: Context, broker_id: int, request: Any, response: Any) -> None:
+        """Act on what a broker answered, unless it was asked in an earlier term."""
+        if context is not self._context:
+            return
+        if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+            await self._controller_changed()
+        elif isinstance(response, StopReplicaResponse):
+            asked = _deleted_in(request)
+            errors = {TopicPartition(e.topic_name, e.partition_index): e.error_code for e in response.partition_errors}
+            answers = {key: errors.get(key, response.error_code) for key in asked}
+            decision = deletion.replicas_deleted(context, broker_id, answers)
+            await self._carry_out(context, decision)
+            self._end_deletions(change.name for change in decision.changes if isinstance(change, TopicErased))
+            self._end_halted_deletions(context)
+        elif isinstance(response, LeaderAndIsrResponse):
+            failed = {
+                TopicPartition(context.names_by_id[topic.topic_id], error.partition_index)
+                for topic in response.topics
+                for error in topic.partition_errors
+                if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR and topic.topic_id in context.names_by_id
+            }
+            known = context.failed.setdefault(broker_id, set())
+            if failed - known:
+                known |= failed
+                await self._carry_out(context, brokers.replicas_failed(context, sorted(failed), self.settings))
+
+    # Deletions under way.
+
+    async def _pursue_deletions(self, context: Context, names: Iterable[str]) -> None:
+        await self._carry_out(context, deletion.pursue(context, names))
+        self._end_halted_deletions(context)
+
+    def _end_halted_deletions(self, context: Context) -> None:
+        waited = [name for name in self._deletions if name in context.topics]
+        self._end_deletions(name for name in waited if deletion.is_halted(context.topics[name]))
+
+    def _end_deletions(self, names: Iterable[str]) -> None:
+        for name in names:
+            ended = self._deletions.pop(name, None)
+            if ended is not None and not ended.done():
+                ended.set_result(None)
+
+    # Deciding, writing, telling.
+
+    async def _carry_out(self, context: Context, decision: Decision) -> None:
+        """Write the changes, take them in, and tell brokers."""
+        ops: list[Op] = []
+        for change in decision.changes:
+            wanted = writes(context, change)
+            if len(ops) + len(wanted) > WRITES_PER_MULTI:
+                await self._registry.multi([fence(context), *ops])
+                ops = []
+            ops += wanted
+        if ops:
+            await self._registry.multi([fence(context), *ops])
+        for change in decision.changes:
+            context.replay(change)
+        for broker_id, request in requests(context, decision, self.settings.inter_broker_listener_name):
+            self._outboxes[broker_id].put(request)
+
+    def _open_outboxes(self, context: Context) -> None:
+        def on_response(broker_id: int, request: Any, response: Any) -> None:
+            self._post(lambda: self._answered(context, broker_id, request, response))
+
+        for broker_id in context.brokers.keys() - self._outboxes.keys():
+            self._outboxes[broker_id] = Outbox(broker_id, self._channels, self.settings.retry_backoff_ms, on_response)
+
+    async def _told(self) -> None:
+        own = self._outboxes.get(self._broker_id)
+        if own is not None:
+            await own.told()
+
+    def _resign(self) -> None:
+        """Forget everything; what was asked of brokers and not answered is no longer ours to pursue."""
+        if self._context is not None:
+            _log.info("broker %d is no longer controller, epoch %d", self._broker_id, self._context.epoch)
+        self._context = None
+        for outbox in self._outboxes.values():
+            outbox.close()
+        self._outboxes.clear()
+        self._end_deletions(list(self._deletions))  # They are marked: the next controller goes on with them.
+
+    # The queue of events.
+
+    async def _as_controller(self, act: Callable[[Context], Awaitable[T]]) -> T:
+        """Handle ``act`` in its turn; answered when this broker was told what follows from it."""
+
+        async def event() -> T:
+            if self._context is None:
+                raise self._refusal()
+            return await act(self._context)
+
+        if self._handler is None:
+            raise self._refusal()
+        try:
+            result = await self._ask(event)
+        except RegistryFailure as error:
+            raise ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except RegistryError as error:
+            raise ProtocolError(ErrorCode.NOT_CONTROLLER, f"the registry refused a write at {error}") from error
+        await self._told()
+        return result
+
+    def _refusal(self) -> ProtocolError:
+        return ProtocolError(ErrorCode.NOT_CONTROLLER, f"broker {self._broker_id} is not the controller")
+
+    async def _ask(self, event: Callable[[], Awaitable[T]]) -> T:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._events.put_nowait((event, answer))
+        return await answer
+
+    def _post(self, event: Callable[[], Awaitable[None]]) -> None:
+        self._events.put_nowait((event, None))
+
+    def _poster(self, event: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        return lambda: self._post(event)
+
+    async def _handle_events(self) -> None:
+        while True:
+            event, answer = await self._events.get()
+            try:
+                result = await event()
+            except ProtocolError as error:
+                _fail(answer, error)
+            except Exception as error:
+                if not isinstance(error, RegistryError):
+                    _log.exception("the controller failed")
+                else:
+                    _log.warning("the registry refused: %s", error)
+                self._resign()
+                self._stand_again_later()
+                _fail(answer, error)
+            else:
+                if answer is not None and not answer.done():
+                    answer.set_result(result)
+
+    def _stand_again_later(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        loop = asyncio.get_running_loop()
+        self._retry = loop.call_later(self.settings.retry_backoff_ms / 1_000, self._poster(self._controller_changed))
+
+
+def _fail(answer: asyncio.Future[Any] | None, error: Exception) -> None:
+    if answer is not None and not answer.done():
+        answer.set_exception(error)
+
+
+def _deleted_in(request: StopReplicaRequest) -> list[TopicPartition]:
+    """The replicas that the request asked to delete."""
+    return [
+        TopicPartition(topic.topic_name, partition.partition_index)
+        for topic in request.topic_states
+        for partition in topic.partition_states
+        if partition.delete_partition
+    ]

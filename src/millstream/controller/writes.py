@@ -1,0 +1,93 @@
+"""Changes as writes to the registry."""
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.controller.context import (
+    Change,
+    Context,
+    PartitionErased,
+    PartitionsAdded,
+    StateDecided,
+    Topic,
+    TopicCreated,
+    TopicDoomed,
+    TopicErased,
+)
+from millstream.registry.nodes import (
+    CONTROLLER_EPOCH,
+    DELETED_TOPIC,
+    OVERRIDES,
+    PARTITION,
+    PARTITION_STATE,
+    PARTITIONS,
+    TOPIC,
+    TOPICS,
+    TopicAssignment,
+)
+from millstream.registry.tree import Check, Create, Delete, Op, Set
+
+
+def fence(context: Context) -> Check:
+    """Fails the write of a controller that is no longer one."""
+    return Check(CONTROLLER_EPOCH.path(), context.epoch_version)
+
+
+def writes(context: Context, change: Change) -> list[Op]:
+    """What the registry must do for ``change``, which is not replayed yet."""
+    return _WRITES[type(change)](context, change)
+
+
+def _topic_created(context: Context, change: TopicCreated) -> list[Op]:
+    topic = TopicAssignment(change.topic_id, change.replicas)
+    return [
+        Create(OVERRIDES.path(TOPICS, change.name), OVERRIDES.encode(change.configs)),
+        Create(TOPIC.path(change.name), TOPIC.encode(topic)),
+        Create(PARTITIONS.path(change.name)),
+    ]
+
+
+def _partitions_added(context: Context, change: PartitionsAdded) -> list[Op]:
+    topic: Topic = context.topics[change.name]
+    before = topic.assignment()
+    after = TopicAssignment(before.topic_id, {**before.partitions, **change.replicas}, before.adding, before.removing)
+    return [Set(TOPIC.path(change.name), TOPIC.encode(after), topic.version)]
+
+
+def _state_decided(context: Context, change: StateDecided) -> list[Op]:
+    path = PARTITION_STATE.path(*change.partition)
+    data = PARTITION_STATE.encode(change.state)
+    partition = context.partition(change.partition)
+    if partition is None or partition.state is None:
+        return [Create(PARTITION.path(*change.partition)), Create(path, data)]
+    return [Set(path, data, partition.version)]
+
+
+def _topic_doomed(context: Context, change: TopicDoomed) -> list[Op]:
+    return [Create(DELETED_TOPIC.path(change.name))]
+
+
+def _partition_erased(context: Context, change: PartitionErased) -> list[Op]:
+    partition = context.partition(change.partition)
+    if partition is None or partition.state is None:
+        return []  # Nobody was ever elected, so it has no nodes.
+    return [Delete(PARTITION_STATE.path(*change.partition)), Delete(PARTITION.path(*change.partition))]
+
+
+def _topic_erased(context: Context, change: TopicErased) -> list[Op]:
+    return [
+        Delete(PARTITIONS.path(change.name)),
+        Delete(TOPIC.path(change.name)),
+        Delete(OVERRIDES.path(TOPICS, change.name)),
+        Delete(DELETED_TOPIC.path(change.name)),
+    ]
+
+
+_WRITES: dict[type, Callable[[Context, Any], list[Op]]] = {
+    TopicCreated: _topic_created,
+    PartitionsAdded: _partitions_added,
+    StateDecided: _state_decided,
+    TopicDoomed: _topic_doomed,
+    PartitionErased: _partition_erased,
+    TopicErased: _topic_erased,
+}
