@@ -1,15 +1,31 @@
 """One log directory: what its partitions share, and whether its disk can still be trusted."""
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import TYPE_CHECKING
 
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.storage.checkpoint import encode_offsets
 from millstream.storage.files import Files
+from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
 from millstream.storage.open_files import OpenFiles
 
+if TYPE_CHECKING:
+    from millstream.storage.log import Log
+
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
 _log = logging.getLogger(__name__)
+
+
+class DirectoryError(Exception):
+    """A log directory that cannot be used, and what to do about it, in one line."""
 
 
 class LogDirectory:
@@ -17,10 +33,14 @@ class LogDirectory:
 
     __slots__ = (
         "_doomed",
+        "_lock",
+        "_writing",
+        "_written",
         "clock",
         "failure",
         "files",
         "is_start_moved",
+        "logs",
         "on_failure",
         "on_rollback",
         "open_files",
@@ -34,16 +54,21 @@ class LogDirectory:
         self.clock = clock
         self.random = random
         self.open_files = OpenFiles(files)
-        #: Files and folders to be removed, and when.
-        self._doomed: list[tuple[int, str]] = []
-        #: Whether a log's start went up since the starts were written down.
-        self.is_start_moved = False
+        self.logs: dict[TopicPartition, Log] = {}
         #: Why the directory is offline; None while it is not.
         self.failure: str | None = None
+        #: Whether a log's start went up since the starts were written down.
+        self.is_start_moved = False
         #: Told once, when the directory goes offline.
         self.on_failure: Callable[[LogDirectory], None] = _ignore
         #: Told when a log's recovery point went back, which must be on disk before the log grows again.
         self.on_rollback: Callable[[LogDirectory], None] = _ignore
+        #: Files and folders to be removed, and when.
+        self._doomed: list[tuple[int, str]] = []
+        self._lock: object | None = None
+        #: One writes checkpoints at a time; an older state never replaces a newer one.
+        self._writing = threading.Lock()
+        self._written: dict[str, int] = {}
 
     def fail(self, error: OSError) -> ProtocolError:
         """Take the directory offline; the refusal to raise."""
@@ -52,6 +77,11 @@ class LogDirectory:
             _log.error("log directory %s is offline, its partitions with it: %s", self.path, error)
             self.on_failure(self)
         return self.refusal()
+
+    def refusal(self) -> ProtocolError:
+        return ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is offline: {self.failure}")
+
+    # Removal.
 
     def doom(self, path: str, delay_ms: int) -> None:
         """Have the file or folder at ``path`` removed once ``delay_ms`` have passed."""
@@ -64,8 +94,58 @@ class LogDirectory:
             self._doomed = [(at_ms, path) for at_ms, path in self._doomed if at_ms > now_ms]
         return due
 
-    def refusal(self) -> ProtocolError:
-        return ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is offline: {self.failure}")
+    # Whose it is.
+
+    def lock(self) -> None:
+        """Make the folder and hold its lock; DirectoryError when another broker does."""
+        self.files.make_folder(self.path)
+        self._lock = self.files.lock(f"{self.path}/{LOCK}")
+        if self._lock is None:
+            raise DirectoryError(f"{self.path} is in use by another broker: stop that one, or name another directory")
+
+    def unlock(self) -> None:
+        close = getattr(self._lock, "close", None)
+        if close is not None:
+            close()
+        self._lock = None
+
+    def meta(self) -> MetaProperties | None:
+        """What ``meta.properties`` says, None when it is not there; DirectoryError when it cannot be read."""
+        path = f"{self.path}/{META_PROPERTIES}"
+        try:
+            return MetaProperties.decode(self.files.read(path))
+        except FileNotFoundError:
+            return None
+        except DamagedMeta as damage:
+            raise DirectoryError(
+                f"{path} is damaged: {damage}; restore it, or remove it to have it made anew"
+            ) from damage
+
+    def write_meta(self, meta: MetaProperties) -> None:
+        self.files.replace(f"{self.path}/{META_PROPERTIES}", meta.encode())
+
+    # Clean or not.
+
+    def was_closed(self) -> bool:
+        """Whether the last broker stopped cleanly."""
+        return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN}")
+
+    def mark_open(self) -> None:
+        """From now on a stop without ``mark_closed`` is not clean."""
+        self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.files.sync_folder(self.path)
+
+    def mark_closed(self) -> None:
+        self.files.replace(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
+
+    # Checkpoints.
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], version: int) -> None:
+        """Write a checkpoint file, unless one of a later ``version`` is there; may be called in a thread."""
+        with self._writing:
+            if version >= self._written.get(name, 0):
+                self.files.replace(f"{self.path}/{name}", encode_offsets(offsets))
+                self._written[name] = version
 
 
 def _ignore(directory: LogDirectory) -> None:

@@ -38,7 +38,7 @@ class FlushPlan:
     )
 
     def __init__(self, log: "Log", generation: int, names: int, segments: list[Segment], folders: list[str]) -> None:
-        self._files: list[File] = [segment.file for segment in segments if segment.file is not None]
+        self._files: list[File] = [segment.reader() for segment in segments if segment.size]
         self._folders = folders
         self._small: list[str] = []
         self._snapshot: tuple[str, bytes] | None = None
@@ -57,6 +57,7 @@ class FlushPlan:
         if not log.epochs.is_synced:
             log.epochs.is_synced = True
             self._small.append(log.epochs.path)
+            self._folders = self._folders or [log.folder]
         if self.offset not in log.snapshots.offsets:
             self._snapshot = (log.snapshots.path(self.offset), encode_snapshot(log.producers))
         self.batches = log.unflushed_batches
@@ -122,12 +123,14 @@ class Flusher:
         self._generation += 1
         self._names += 1
         self.durable_offset = min(self.durable_offset, end_offset)
-        self._closed = [segment for segment in self._closed if segment.file is not None]
+        self._closed = [segment for segment in self._closed if segment in set(self._log.segments)]
 
     def plan(self, *, is_full: bool) -> FlushPlan:
         log = self._log
         folders = [] if self._names == self._names_synced else [log.folder, log.directory.path]
-        plan = FlushPlan(log, self._generation, self._names, [*self._closed, log.segments.active], folders)
+        active = log.segments.active
+        segments = [*(segment for segment in self._closed if segment is not active), active]
+        plan = FlushPlan(log, self._generation, self._names, segments, folders)
         if is_full:
             plan.fill(log)
         return plan

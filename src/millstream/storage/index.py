@@ -128,9 +128,33 @@ class Index:
         self._pending = bytearray()
         self._filed = 0
         self.last = None
+        self._cut_file()
+
+    def trust(self, bound: int, *, by_value: bool = False) -> None:
+        """Keep the entries from the file's start that grow as they should and whose key (or value) is below ``bound``.
+
+        Behind what was flushed a crash leaves anything: zeros, halves, former entries.
+        """
+        self._pending = bytearray()
+        try:
+            data = self._open_files.get(self.path).read(0, self._open_files.get(self.path).size)
+        except FileNotFoundError:
+            data = b""
+        count, key, value = 0, -1, -1
+        for next_key, next_value in self.ENTRY.iter_unpack(data[: len(data) - len(data) % self.ENTRY.size]):
+            if next_key <= key or next_value <= value or (next_value if by_value else next_key) >= bound:
+                break
+            count, key, value = count + 1, next_key, next_value
+        self._filed = count
+        self.last = (key, value) if count else None
+        if len(data) != count * self.ENTRY.size:
+            self._cut_file()
+
+    def _cut_file(self) -> None:
+        """Let the file end with the entries that count."""
         self._open_files.forget(self.path)
         file = self._open_files.open(self.path, writable=True, create=True)
-        file.truncate(0)
+        file.truncate(self._filed * self.ENTRY.size)
         file.close()
 
     def keep(self, count: int) -> None:
@@ -142,10 +166,7 @@ class Index:
             else:
                 self._pending = bytearray()
                 self._filed = count
-                self._open_files.forget(self.path)
-                file = self._open_files.open(self.path, writable=True, create=True)
-                file.truncate(count * size)
-                file.close()
+                self._cut_file()
             self.last = self[count - 1] if count else None
 
     def rank(self, bound: int, *, by_value: bool = False) -> int:

@@ -418,7 +418,7 @@ class Log:
 
     def close(self) -> None:
         """Flush, and let go of the files."""
-        if self.unflushed_batches or self.recovery_point < self.end_offset or not self.epochs.is_synced:
+        if self.unflushed_batches or self.recovery_point < self.end_offset:
             try:
                 self._active.seal_times()
             except OSError as error:
@@ -445,9 +445,9 @@ class Log:
         """Remove segments that have had their time, none at or above ``upper``; how many bytes that freed."""
         return trimming.enforce_retention(self, now_ms, upper)
 
-    def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
-        """Put compacted segments, written as ``.cleaned`` and flushed, in the place of ``old``, closed ones."""
-        trimming.replace_segments(self, old, new)
+    def replace_segments(self, base_offset: int, replaced: Sequence[int]) -> None:
+        """Put the cleaned segment of ``base_offset`` (see ``swap``) in the place of closed ones, by their bases."""
+        trimming.replace_segments(self, base_offset, replaced)
 
     def delete(self) -> None:
         """Rename the folder out of the way, as Kafka does; what is in it is removed in time."""

@@ -1,14 +1,39 @@
 """Every log of a broker, over its log directories."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
 from millstream.config.topic import TopicConfig
 from millstream.model.clock import Clock
-from millstream.model.ids import TopicPartition, Uuid
-from millstream.storage.directory import LogDirectory
+from millstream.model.errors import ProtocolError
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid, topic_name_fault
+from millstream.model.workers import Workers
+from millstream.storage.checkpoint import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_offsets,
+)
+from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
+from millstream.storage.leader_epochs import write_unsynced
 from millstream.storage.log import Log
+from millstream.storage.meta import (
+    PARTITION_METADATA,
+    DamagedMeta,
+    MetaProperties,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from millstream.storage.recovery import LastKnown, load_log
+from millstream.storage.trimming import DELETE_SUFFIX
+
+PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
+#: A pass of the background flush brings at most this many logs to the disk, the fullest first.
+FLUSHED_LOGS_MAX = 64
+
+_log = logging.getLogger(__name__)
 
 
 class Logs:
@@ -21,21 +46,295 @@ class Logs:
         directories: Sequence[str],
         config_for: Callable[[str], TopicConfig],
         random: Random,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> None:
-        self.directories = [LogDirectory(path, files, clock, random) for path in directories]
+        self.directories = [LogDirectory(path.rstrip("/"), files, clock, random) for path in directories]
         self._config_for = config_for
+        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
+        self._checkpoints = 0
+        for directory in self.directories:
+            directory.on_rollback = self._write_recovery_points
+
+    # Opening and closing.
+
+    def open(self) -> None:
+        """Lock every directory and load its partitions; DirectoryError when none, or another broker's, is left."""
+        self._lock()
+        for directory in self._online():
+            try:
+                self._load(directory)
+            except OSError as error:
+                directory.fail(error)
+            except ProtocolError:
+                assert directory.failure is not None, "a log is refused only with its directory"
+        if all(directory.failure is not None for directory in self.directories):
+            reasons = "; ".join(f"{directory.path}: {directory.failure}" for directory in self.directories)
+            raise DirectoryError(f"no log directory can be used: {reasons}")
+
+    def _lock(self) -> None:
+        for directory in self.directories:
+            try:
+                directory.lock()
+            except OSError as error:
+                directory.fail(error)
+            except DirectoryError:
+                for locked in self.directories:
+                    locked.unlock()
+                raise
+
+    def identify(self, broker_id: int, cluster_id: str) -> None:
+        """Write down whose the directories are; DirectoryError when one is another broker's or cluster's."""
+        for directory in self._online():
+            meta = directory.meta()
+            if meta is None:
+                directory_id = directory.random.randbytes(16)
+                directory.write_meta(MetaProperties(broker_id, cluster_id, directory_id))
+            elif (meta.broker_id, meta.cluster_id) != (broker_id, cluster_id):
+                raise DirectoryError(
+                    f"{directory.path} belongs to broker {meta.broker_id} of cluster {meta.cluster_id}, "
+                    f"not to broker {broker_id} of cluster {cluster_id}: name another directory"
+                )
+
+    def meta(self) -> list[MetaProperties]:
+        """What the directories' ``meta.properties`` say, where they are written."""
+        found = [directory.meta() for directory in self._online()]
+        return [meta for meta in found if meta is not None]
+
+    def close(self) -> None:
+        """Bring everything to the disk and mark the directories as closed."""
+        for directory in self._online():
+            try:
+                for log in directory.logs.values():
+                    log.close()
+                self._write_offsets(directory, self._collect())
+                directory.mark_closed()
+            except (OSError, ProtocolError) as error:
+                _log.error("%s could not be closed cleanly: %s", directory.path, error)
+        for directory in self.directories:
+            directory.unlock()
+
+    def _load(self, directory: LogDirectory) -> None:
+        files, path = directory.files, directory.path
+        is_clean = directory.was_closed()
+        recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
+        starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
+        for name in files.list(path):
+            if name.endswith(DELETE_SUFFIX):
+                directory.doom(f"{path}/{name}", 0)
+                continue
+            topic_partition = _partition_of(name)
+            if topic_partition is None:
+                continue
+            known = LastKnown(recovery_points.get(topic_partition, 0), starts.get(topic_partition, 0), is_clean)
+            try:
+                topic_id = _topic_id(files, f"{path}/{name}")
+                log = load_log(directory, topic_partition, topic_id, self._config_for(topic_partition.topic), known)
+            except NotADirectoryError:
+                continue
+            self._add(log)
+        directory.mark_open()
+
+    def _add(self, log: Log) -> None:
+        twin = self._logs.get(log.topic_partition)
+        if twin is not None:
+            kept, ignored = (log, twin) if log.end_offset > twin.end_offset else (twin, log)
+            _log.error("%s is ignored: %s holds the same partition and more of it", ignored.folder, kept.folder)
+            ignored.directory.logs.pop(ignored.topic_partition, None)
+            log = kept
+        self._logs[log.topic_partition] = log
+        log.directory.logs[log.topic_partition] = log
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.failure is None]
+
+    # Finding, making, removing.
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs.values())
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The partition's log; it may be offline."""
         return self._logs.get(topic_partition)
 
-    def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: TopicConfig) -> Log:
-        """A new log in the directory with the fewest partitions."""
-        counts = {directory.path: 0 for directory in self.directories}
-        for log in self._logs.values():
-            counts[log.directory.path] += 1
-        directory = min(self.directories, key=lambda each: counts[each.path])
-        log = Log(directory, topic_partition, config, topic_id=topic_id)
-        log.create()
-        self._logs[topic_partition] = log
+    def create(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: TopicConfig, *, is_new: bool = True
+    ) -> Log:
+        """A new log in the directory with the fewest partitions.
+
+        One that is not new may lie in a directory that is offline, and is not made a second time.
+        """
+        assert topic_partition not in self._logs, f"{topic_partition} has a log"
+        online = self._online()
+        if not online or (not is_new and len(online) < len(self.directories)):
+            offline = next(directory for directory in self.directories if directory.failure is not None)
+            raise offline.refusal()
+        directory = min(online, key=lambda each: len(each.logs))
+        if directory.files.exists(f"{directory.path}/{topic_partition}"):  # Left behind; it may hold records.
+            log = load_log(directory, topic_partition, topic_id, config, LastKnown(0, 0, is_clean=False))
+        else:
+            log = Log(directory, topic_partition, config, topic_id)
+            log.create()
+        self.set_topic_id(log, topic_id)
+        self._add(log)
         return log
+
+    def set_topic_id(self, log: Log, topic_id: Uuid) -> None:
+        """Write the topic's id down in the partition's folder."""
+        log.topic_id = topic_id
+        try:
+            path = f"{log.folder}/{PARTITION_METADATA}"
+            write_unsynced(log.directory.files, path, encode_partition_metadata(topic_id))
+        except OSError as error:
+            raise log.directory.fail(error) from error
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Remove the partition's log; its files go in time.  One that is offline cannot be removed."""
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return
+        if log.is_offline:
+            raise log.directory.refusal()
+        del self._logs[topic_partition], log.directory.logs[topic_partition]
+        log.delete()
+
+    # Work in the background, as often as the broker likes.
+
+    async def flush_due(self, now_ms: int, workers: Workers) -> int:
+        """Bring logs to the disk that have waited long enough, and note how far; how many there were."""
+        due = [log for log in self._logs.values() if log.unflushed_batches and log.flusher.is_due(now_ms)]
+        due.sort(key=lambda log: log.unflushed_batches, reverse=True)
+        del due[FLUSHED_LOGS_MAX:]
+        for log in due:
+            try:
+                await log.flusher.fill(workers)
+            except ProtocolError:
+                continue  # Its directory is offline now, which is known and was reported.
+        moved = {id(log.directory): log.directory for log in due}
+        for directory in self._online():
+            if id(directory) in moved or directory.is_start_moved:
+                await self._write_offsets_async(directory, workers, {})
+        return len(due)
+
+    def retain(self, now_ms: int, upper: Callable[[TopicPartition], int]) -> int:
+        """Remove what retention no longer keeps, below each partition's ``upper`` (its high watermark); bytes freed."""
+        freed = 0
+        for log in list(self._logs.values()):
+            if not log.is_offline:
+                log.producers.expire(now_ms, self._producer_id_expiration_ms)
+                try:
+                    freed += log.enforce_retention(now_ms, upper(log.topic_partition))
+                except ProtocolError:
+                    continue
+        return freed
+
+    async def delete_pending(self, now_ms: int, workers: Workers) -> int:
+        """Remove files and folders whose delay is over; how many."""
+        count = 0
+        for directory in self._online():
+            due = directory.due(now_ms)
+            if due:
+                try:
+                    await workers.in_thread(_remove, directory.files, due)
+                except OSError as error:
+                    directory.fail(error)
+                count += len(due)
+        return count
+
+    # Checkpoints.
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write recovery points, log starts and high watermarks down, here and now."""
+        for directory in self._online():
+            try:
+                self._write_offsets(directory, self._collect(), high_watermarks)
+            except OSError as error:
+                directory.fail(error)
+
+    async def checkpoint_async(self, high_watermarks: Mapping[TopicPartition, int], workers: Workers) -> None:
+        """As ``checkpoint``, waiting for the disk in a thread."""
+        for directory in self._online():
+            await self._write_offsets_async(directory, workers, high_watermarks)
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks that were written down last."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self._online():
+            found |= read_offsets(directory.files, f"{directory.path}/{HIGH_WATERMARKS}")
+        return found
+
+    def _collect(self) -> int:
+        """The number of a new state to be written."""
+        self._checkpoints += 1
+        return self._checkpoints
+
+    def _offsets_of(
+        self, directory: LogDirectory, high_watermarks: Mapping[TopicPartition, int]
+    ) -> list[tuple[str, dict[TopicPartition, int]]]:
+        logs = directory.logs
+        directory.is_start_moved = False
+        offsets = [
+            (RECOVERY_POINTS, {topic_partition: log.recovery_point for topic_partition, log in logs.items()}),
+            # Only what the files do not say themselves, as Kafka has it.
+            (
+                LOG_START_OFFSETS,
+                {
+                    topic_partition: log.start_offset
+                    for topic_partition, log in logs.items()
+                    if log.start_offset > log.segments[0].base_offset
+                },
+            ),
+        ]
+        if high_watermarks:
+            here = {each: high_watermarks[each] for each in logs if each in high_watermarks}
+            offsets.append((HIGH_WATERMARKS, here))
+        return offsets
+
+    def _write_offsets(
+        self, directory: LogDirectory, version: int, high_watermarks: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        for name, offsets in self._offsets_of(directory, high_watermarks or {}):
+            directory.write_offsets(name, offsets, version)
+
+    async def _write_offsets_async(
+        self, directory: LogDirectory, workers: Workers, high_watermarks: Mapping[TopicPartition, int]
+    ) -> None:
+        version = self._collect()
+        try:
+            for name, offsets in self._offsets_of(directory, high_watermarks):
+                await workers.in_thread(directory.write_offsets, name, offsets, version)
+        except OSError as error:
+            directory.fail(error)
+
+    def _write_recovery_points(self, directory: LogDirectory) -> None:
+        points = {topic_partition: log.recovery_point for topic_partition, log in directory.logs.items()}
+        directory.write_offsets(RECOVERY_POINTS, points, self._collect())
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    """The partition whose folder has this name; None for anything else, a folder being moved or removed included."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not partition.isascii() or not partition.isdigit() or topic_name_fault(topic) is not None:
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def _topic_id(files: Files, folder: str) -> Uuid:
+    try:
+        return decode_partition_metadata(files.read(f"{folder}/{PARTITION_METADATA}"))
+    except FileNotFoundError:
+        return ZERO_UUID
+    except DamagedMeta as damage:
+        _log.warning("%s/%s is damaged and is made anew: %s", folder, PARTITION_METADATA, damage)
+        return ZERO_UUID
+
+
+def _remove(files: Files, paths: Sequence[str]) -> None:
+    for path in paths:
+        if path.endswith(DELETE_SUFFIX):
+            files.remove_tree(path)
+        else:
+            files.remove(path)

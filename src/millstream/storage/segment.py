@@ -41,24 +41,19 @@ class Segment:
         "roll_jitter_ms",
         "size",
         "stem",
-        "suffix",
         "times",
         "unindexed_bytes",
     )
 
-    def __init__(
-        self, open_files: OpenFiles, folder: str, base_offset: int, size: int, created_ms: int, suffix: str = ""
-    ) -> None:
+    def __init__(self, open_files: OpenFiles, folder: str, base_offset: int, size: int, created_ms: int) -> None:
         self.base_offset = base_offset
         self.stem = f"{folder}/{base_offset:020d}"
-        #: What the file names end with while the segment is not part of the log yet, or no more.
-        self.suffix = suffix
         self.size = size
         self.created_ms = created_ms
         #: Open for writing while the segment is active and has been written to; None otherwise.
         self.file: File | None = None
-        self.offsets = OffsetIndex(open_files, f"{self.stem}{OFFSET_INDEX_SUFFIX}{suffix}")
-        self.times = TimeIndex(open_files, f"{self.stem}{TIME_INDEX_SUFFIX}{suffix}")
+        self.offsets = OffsetIndex(open_files, f"{self.stem}{OFFSET_INDEX_SUFFIX}")
+        self.times = TimeIndex(open_files, f"{self.stem}{TIME_INDEX_SUFFIX}")
         #: The first batch's greatest timestamp: age is counted from it.
         self.first_timestamp = NO_TIMESTAMP
         self.roll_jitter_ms = 0
@@ -70,11 +65,11 @@ class Segment:
 
     @property
     def path(self) -> str:
-        return f"{self.stem}{LOG_SUFFIX}{self.suffix}"
+        return f"{self.stem}{LOG_SUFFIX}"
 
     @property
     def paths(self) -> list[str]:
-        return [f"{self.stem}{suffix}{self.suffix}" for suffix in SEGMENT_SUFFIXES]
+        return [f"{self.stem}{suffix}" for suffix in SEGMENT_SUFFIXES]
 
     @property
     def max_timestamp(self) -> int:
@@ -99,11 +94,6 @@ class Segment:
                 self.file = file
             else:
                 file.close()
-
-    def set_suffix(self, suffix: str) -> None:
-        """The files were renamed to end with ``suffix``."""
-        self.suffix = suffix
-        _, self.offsets.path, self.times.path = self.paths
 
     def reader(self) -> File:
         """The file, to read from."""
@@ -231,6 +221,8 @@ class Segment:
     def load(self) -> int:
         """Take over the indexes, made anew where missing or damaged; the offset after the last batch."""
         self._is_loaded = True
+        if not self.size:
+            return self.base_offset
         try:
             self.offsets.load()
             self.times.load()
@@ -270,7 +262,7 @@ class Segment:
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> int:
         """Make both indexes from the batches; the offset after the last of them."""
-        self._clear_indexes()
+        self._clear(is_empty=True)
         next_offset = self.base_offset
         for position, header in headers(self.reader(), 0, self.size, STRIDE_BYTES):
             next_offset = header.next_offset
@@ -278,13 +270,39 @@ class Segment:
         self.flush_indexes()
         return next_offset
 
-    def _clear_indexes(self) -> None:
+    def trust_below(self, offset: int) -> int:
+        """Keep only index entries below ``offset``, and if they cannot be trusted none; where to go on from."""
+        self._clear(is_empty=False)
+        self.offsets.trust(offset - self.base_offset)
+        if self.offsets.last is not None and not self._names_a_batch(*self.offsets.last):
+            _log.warning("%s does not agree with its segment; it is made anew", self.offsets.path)
+            self.offsets.reset()
+        position, bound = 0, 0
+        if self.offsets.last is not None:
+            bound, position = self.offsets.last
+        # The batch at ``position`` is looked at again, so only times before it need to be known.
+        self.times.trust(bound, by_value=True)
+        if self.times.last is not None:
+            self._max_timestamp, relative_offset = self.times.last
+            self._max_timestamp_offset = self.base_offset + relative_offset
+        return position
+
+    def _names_a_batch(self, relative_offset: int, position: int) -> bool:
+        try:
+            place = next(places(self.reader(), position, self.size), None)
+        except DamagedBatch:
+            return False
+        last_offset = self.base_offset + relative_offset
+        return place is not None and self.base_offset <= place.base_offset and place.last_offset <= last_offset
+
+    def _clear(self, *, is_empty: bool) -> None:
         self._is_loaded = True
-        self.offsets.reset()
-        self.times.reset()
         self.unindexed_bytes = 0
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
+        if is_empty:
+            self.offsets.reset()
+            self.times.reset()
 
     def cut(self, position: int, end_offset: int) -> None:
         """Remove every batch from ``position`` on; ``end_offset`` is the first offset then missing."""

@@ -1,14 +1,12 @@
 """The segments of one log, in order; the last one is written to."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from millstream.config.topic import TopicConfig
 from millstream.storage.directory import LogDirectory
-from millstream.storage.segment import DELETED_SUFFIX, Segment
-
-SWAP_SUFFIX = ".swap"
-CLEANED_SUFFIX = ".cleaned"
+from millstream.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, Segment
+from millstream.storage.swap import swap_in
 
 
 class Segments:
@@ -76,40 +74,28 @@ class Segments:
         return sum(segment.size for segment in dropped)
 
     def _mark_deleted(self, segment: Segment, delay_ms: int) -> None:
-        paths = segment.paths
-        self.rename(segment, DELETED_SUFFIX)
-        segment.release()
-        for path in paths:
-            self._directory.doom(path + DELETED_SUFFIX, delay_ms)
-
-    def rename(self, segment: Segment, suffix: str) -> None:
-        """Let the segment's files end with ``suffix`` instead of the one they have."""
         files = self._directory.files
+        segment.release()
         for path in segment.paths:
             self._directory.open_files.forget(path)
-            bare = path.removesuffix(segment.suffix) if segment.suffix else path
             if files.exists(path):
-                files.rename(path, bare + suffix)
-        segment.set_suffix(suffix)
+                files.rename(path, path + DELETED_SUFFIX)
+                self._directory.doom(path + DELETED_SUFFIX, delay_ms)
 
-    def replace(self, old: list[Segment], new: list[Segment], delay_ms: int) -> None:
-        """Put ``new`` segments, written as ``.cleaned``, in the place of ``old`` ones.
-
-        A crash leaves ``.cleaned`` files, which are dropped, or ``.swap`` files, whose swap is then completed.
-        """
-        files = self._directory.files
-        # The last one first: while any .cleaned is left, a .swap at or after it is known to be unfinished.
-        for segment in reversed(new):
-            self.rename(segment, SWAP_SUFFIX)
-        files.sync_folder(self.folder)
-        gone = set(map(id, old))
+    def replace(self, base_offset: int, replaced: Sequence[int], delay_ms: int) -> None:
+        """Put the cleaned segment of ``base_offset``, whose files are all on disk, in the place of some closed ones."""
+        directory = self._directory
+        old = [segment for segment in self._list if segment.base_offset in replaced]
         for segment in old:
-            self._mark_deleted(segment, delay_ms)
-        for segment in new:
-            self.rename(segment, "")
-        files.sync_folder(self.folder)
-        kept = [segment for segment in self._list if id(segment) not in gone]
-        self.adopt(sorted([*kept, *new], key=lambda segment: segment.base_offset))
+            segment.release()
+            for path in segment.paths:
+                directory.open_files.forget(path)
+        for path in swap_in(directory.files, self.folder, base_offset, replaced):
+            directory.doom(path, delay_ms)
+        size = directory.files.size(f"{self.folder}/{base_offset:020d}{LOG_SUFFIX}")
+        new = Segment(directory.open_files, self.folder, base_offset, size, directory.clock.now_ms())
+        kept = [segment for segment in self._list if segment not in old]
+        self.adopt(sorted([*kept, new], key=lambda segment: segment.base_offset))
 
     def pieces(self, start_offset: int, end_offset: int) -> list[Segment]:
         """The segments that hold any of the offsets from ``start_offset`` up to ``end_offset``."""

@@ -1,13 +1,14 @@
 """Cutting a log: at its end when replicas disagree, at its start when records have had their time."""
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.storage import retention
 from millstream.storage.retention import SegmentFacts
 from millstream.storage.segment import Segment
-from millstream.storage.walk import DamagedBatch, headers
+from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
 
 if TYPE_CHECKING:
     from millstream.storage.log import Log
@@ -115,15 +116,15 @@ def _newest_ms(log: "Log", segment: Segment) -> int:
     return newest if newest >= 0 else log.directory.files.modified_ms(segment.path)
 
 
-def replace_segments(log: "Log", old: list[Segment], new: list[Segment]) -> None:
-    """Put compacted segments in the place of closed ones."""
-    assert log.segments.active not in old, "the active segment is not compacted"
+def replace_segments(log: "Log", base_offset: int, replaced: Sequence[int]) -> None:
+    """Put a cleaned segment in the place of closed ones."""
+    assert log.segments.active.base_offset not in replaced, "the active segment is not compacted"
     try:
-        log.segments.replace(old, new, log.config.file_delete_delay_ms)
+        log.segments.replace(base_offset, replaced, log.config.file_delete_delay_ms)
     except OSError as error:
         raise log.directory.fail(error) from error
-    for segment in old:
-        log.damage.pop(segment.base_offset, None)
+    for old in replaced:
+        log.damage.pop(old, None)
 
 
 def delete(log: "Log") -> None:
@@ -155,12 +156,19 @@ def reload_producers(log: "Log") -> None:
         for producer in producers:
             log.producers.put(producer)
     for segment in log.segments.pieces(begin, log.end_offset):
-        place = segment.find(begin)
-        if place is None:
-            continue
-        reader = segment.reader()
-        for position, header in headers(reader, place.position, segment.size, 1024 * 1024):
-            if header.producer_id >= 0 and header.base_offset >= begin:
-                batch = reader.read(position, header.size) if header.is_control else b""
-                log.producers.take_in(header, batch, 0, header.base_offset, header.max_timestamp)
+        try:
+            _take_in_producers(log, segment, begin)
+        except DamagedBatch as damage:
+            _log.warning("%s: %s; producers after it are not known", segment.path, damage)
     log.producers.end_offset = log.end_offset
+
+
+def _take_in_producers(log: "Log", segment: Segment, begin: int) -> None:
+    place = segment.find(begin)
+    if place is None:
+        return
+    reader = segment.reader()
+    for position, header in headers(reader, place.position, segment.size, STRIDE_BYTES):
+        if header.producer_id >= 0 and header.base_offset >= begin:
+            batch = reader.read(position, header.size) if header.is_control else b""
+            log.producers.take_in(header, batch, 0, header.base_offset, header.max_timestamp)
