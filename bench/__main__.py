@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from bench import processes, runner, scale, servers, stages, table
+from bench.progress import say
 from bench.rows import ROWS
-from bench.runner import say
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -48,8 +48,3 @@ def end(process: "subprocess.Popen[str]") -> None:
     """Stop a load that would go on."""
     process.kill()
     process.communicate()
-
-
-def say(message: str) -> None:
-    """Progress, beside the table that goes to standard output."""
-    print(message, file=sys.stderr, flush=True)

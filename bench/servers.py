@@ -13,6 +13,7 @@ from typing import Protocol
 from tests.compatibility import apache_kafka
 
 from bench import wire
+from bench.ballast import Ballast
 
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 60.0
@@ -174,13 +175,16 @@ class Stand:
         self.names = names
         self._folder = Path(tempfile.mkdtemp(prefix="millstream-bench-", dir=folder))
         self._made: list[Server] = []
+        self._ballast = Ballast(self._folder)
 
     def __enter__(self) -> "Stand":
+        self._ballast.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         for server in self._made:
             server.kill()
+        self._ballast.__exit__(None, None, None)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def new(self, name: str, settings: Mapping[str, str] | None = None) -> Server:

@@ -88,26 +88,28 @@ def end_to_end(turn: Turn) -> runner.Figures:
 
 
 def neighbour(turn: Turn) -> runner.Figures:
-    """Latency of a small producer while another writes 1 KB records as fast as it can."""
+    """Latency of a small producer while another streams 16 KB requests, five in flight, as Java's producer does."""
+    return _beside(turn, "neighbour", "raw_fill", bytes=1_000 * GB, batch_records=16, in_flight=5)
+
+
+def bulk_neighbour(turn: Turn) -> runner.Figures:
+    """The same beside requests of up to 1 MB, as librdkafka sends them at full speed."""
+    return _beside(turn, "bulk", "librdkafka_produce", records=10**9, bytes=1_000)
+
+
+def _beside(turn: Turn, key: str, load: str, **options: float) -> runner.Figures:
     seconds = turn.sizes.latency_s
-    loud = runner.begin(
-        "librdkafka_produce",
-        turn.server,
-        topic=turn.topic("loud"),
-        records=10**9,
-        bytes=1_000,
-        seconds=seconds + 2,
-    )
-    time.sleep(1.0)
+    loud = runner.begin(load, turn.server, topic=turn.topic(f"{key}-loud"), seconds=seconds + 2, **options)
     try:
-        figures = runner.run("raw_latency", turn.server, topic=turn.topic("quiet"), seconds=seconds)
+        time.sleep(1.0)
+        figures = runner.run("raw_latency", turn.server, topic=turn.topic(f"{key}-quiet"), seconds=seconds)
         if loud.poll() is not None:
             raise runner.LoadFailed("the neighbour ended before the measurement did")
         runner.finish(loud)
     finally:
         if loud.poll() is None:
             runner.end(loud)
-    return {"neighbour_p50": figures["p50_us"], "neighbour_p99": figures["p99_us"]}
+    return {f"{key}_p50": figures["p50_us"], f"{key}_p99": figures["p99_us"]}
 
 
 def starts(turn: Turn) -> runner.Figures:
@@ -196,6 +198,7 @@ STAGES: dict[str, Callable[[Turn], runner.Figures]] = {
     "latency": latency,
     "end-to-end": end_to_end,
     "neighbour": neighbour,
+    "bulk-neighbour": bulk_neighbour,
     "list-topics": list_topics,
     "starts": starts,
     "java-tools": java_tools,

@@ -18,6 +18,7 @@ def main() -> None:
     parser.add_argument(
         "--batches", type=int, default=1, help="batches of one request (refused by Apache Kafka above 1)"
     )
+    parser.add_argument("--in-flight", type=int, default=0, help="requests unanswered at most (default: 4 MB of them)")
     parser.add_argument("--seconds", type=float, default=3_600.0, help="stop after this long even if bytes are left")
     given = parser.parse_args()
     batch = wire.encode_batch([b"v" * given.record_bytes] * given.batch_records)
@@ -27,7 +28,9 @@ def main() -> None:
         connection.await_topic(given.topic)
         before = connection.offset(given.topic, wire.LATEST)
         started = time.perf_counter()
-        sent = fill(connection, request, given.topic, each_bytes, given.bytes, given.seconds)
+        window = given.in_flight or max(IN_FLIGHT_BYTES_MAX // len(request), 2)
+        total = max(given.bytes // each_bytes, 1)
+        sent = fill(connection, request, given.topic, total, window, given.seconds)
         took_s = time.perf_counter() - started
         stored = connection.offset(given.topic, wire.LATEST) - before
     wanted = sent * given.batch_records * given.batches
@@ -36,12 +39,8 @@ def main() -> None:
     options.report(bytes_per_s=sent * each_bytes / took_s, requests_per_s=sent / took_s, seconds=took_s, records=stored)
 
 
-def fill(
-    connection: wire.Connection, request: bytes, topic: str, each_bytes: int, bytes_wanted: int, seconds: float
-) -> int:
-    """Send until the bytes are written or the time is up; how many requests that took."""
-    total = max(bytes_wanted // each_bytes, 1)
-    window = max(IN_FLIGHT_BYTES_MAX // len(request), 2)
+def fill(connection: wire.Connection, request: bytes, topic: str, total: int, window: int, seconds: float) -> int:
+    """Send until so many requests are answered or the time is up; how many were."""
     at_once = request * max(min(window // 2, 65_536 // len(request)), 1)
     step, answer_bytes = len(at_once) // len(request), wire.produce_answer_bytes(topic)
     total -= total % step
@@ -56,7 +55,7 @@ def fill(
         if now - started > seconds:
             total = sent
         if now - shown > PROGRESS_EVERY_S and sys.stderr.isatty():
-            print(f"\r  {topic}: {sent * each_bytes >> 20:,} MB", end="", file=sys.stderr, flush=True)
+            print(f"\r  {topic}: {sent * len(request) >> 20:,} MB", end="", file=sys.stderr, flush=True)
             shown = now
     return sent
 
