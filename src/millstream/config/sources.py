@@ -11,8 +11,8 @@ from typing import NamedTuple
 from millstream.config.setting import SettingError, unknown
 
 ENVIRONMENT_PREFIX = "MILLSTREAM_"
-#: Variables that start like a setting's and are something else's.
-NOT_SETTINGS = frozenset({"MILLSTREAM_BOOTSTRAP"})
+#: How variables begin that are not settings: the command line's own, and the tests'.
+NOT_SETTINGS = ("MILLSTREAM_BOOTSTRAP", "MILLSTREAM_TEST_")
 
 
 class Source(IntEnum):
@@ -60,7 +60,7 @@ def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict
     names = {variable_of(name): name for name in known}
     found = {}
     for variable, text in environ.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(NOT_SETTINGS):
             continue
         if variable not in names:
             raise SettingError(f"environment: {unknown(variable, names)}")

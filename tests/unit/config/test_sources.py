@@ -79,6 +79,11 @@ def test_an_unknown_name_is_a_warning_in_a_file_and_an_error_elsewhere(tmp_path:
         BrokerConfig.load(environ={"MILLSTREAM_LOG_DIR_S": "x"})
 
 
+def test_variables_of_the_command_line_and_the_tests_are_left_alone() -> None:
+    environ = {"MILLSTREAM_BOOTSTRAP": "localhost:9092", "MILLSTREAM_TEST_BOOTSTRAP": "x", "OTHER": "y"}
+    assert BrokerConfig.load(environ=environ).static == {}
+
+
 def test_an_assignment_without_an_equals_sign_is_refused() -> None:
     for text in ("log.dirs", "=x"):
         with pytest.raises(SettingError, match="must be name=value"):

@@ -1,0 +1,66 @@
+# Everything needs Python 3.11 or later, pip and make; the rest is set up here.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+# The first of these that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for it in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$it -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$it && break; done)
+
+# A seed replays only when sets and dicts are ordered alike in every process.
+export PYTHONHASHSEED := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: setup test check demo bench lock clean
+
+# The environment of exact, hash-checked versions; made anew only when the lock or the project's description changed.
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "setup: Python 3.11 or later is needed; name it with PYTHON=..."; exit 1; }
+	@echo "setup: making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	@echo "setup: installing $$(grep -c == requirements.lock) packages at their locked versions"
+	@$(call pip,--require-hashes -r requirements.lock)
+	@echo "setup: installing millstream itself"
+	@$(call pip,--no-deps --no-build-isolation --editable .)
+	@touch $@
+
+# The environment's own pip, or the machine's where it has no way to give the environment one.
+pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install --quiet $(1); \
+	else $(PYTHON) -m pip --python $(PY) install --quiet $(1); fi
+
+# All tests but those that run for minutes (`pytest -m long`).
+test: setup
+	@if [ -x tests/compatibility/install ]; then \
+		echo "test: installing the clients that compatibility is tested with"; tests/compatibility/install; fi
+	@HYPOTHESIS_PROFILE=repeatable $(PY) -m pytest -q -n 2 --dist loadgroup -m "not long"
+
+# Format, lint and types.
+check: setup
+	@echo "check: format"
+	@$(PY) -m ruff format --check --quiet . || { $(PY) -m ruff format --diff --quiet .; exit 1; }
+	@echo "check: lint"
+	@$(PY) -m ruff check --quiet .
+	@echo "check: types"
+	@$(PY) -m mypy
+
+# The main job, start to end, with a summary that proves its counts.
+demo: setup
+	@$(PY) -m bench.demo
+
+# The benchmark table.
+bench: setup
+	@$(PY) -m bench
+
+# Choose versions anew.  No index or machine path may enter the lock.
+lock: setup
+	@$(call pip,pip-tools)
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m piptools compile --quiet --upgrade --extra dev \
+		--build-deps-for editable --allow-unsafe --strip-extras --generate-hashes --no-annotate \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+		--output-file requirements.lock pyproject.toml
+
+clean:
+	@rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist millstream-data
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
