@@ -1,7 +1,7 @@
 """How a record is printed: kcat's format strings, compiled once into a function from record to bytes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from millstream.cli.times import moment_text
@@ -19,7 +19,7 @@ class ShownRecord(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> list[tuple[str, bytes | None]]: ...
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 #: topic, partition, record -> what to print.
@@ -32,8 +32,6 @@ HELP = r"""format strings:
   %o     offset           %h  headers (a=1,b=2)  %T  timestamp in milliseconds
   %d     timestamp as 2026-01-31T12:00:00.000Z   %%  a percent sign
   \n \r \t \\ \0 \xHH     characters; a null key or value prints as nothing, its length as -1"""
-
-DEFAULT = r"%v\n"
 
 
 def _hex(data: bytes) -> bytes:

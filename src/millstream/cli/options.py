@@ -7,6 +7,10 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "MILLSTREAM_BOOTSTRAP"
 DEFAULT_TIMEOUT_S = 30.0
 OUTPUTS = ("table", "json", "yaml")
+ISOLATIONS = {"read_uncommitted": 0, "read_committed": 1}
+DEFAULT_FORMAT = r"%v\n"
+#: How keys and values are printed; ``formats.ENCODINGS`` does it.
+BYTE_FORMATS = ("raw", "hex", "base64")
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +50,31 @@ def add_setting_option(parser: argparse.ArgumentParser, help_text: str) -> None:
         metavar="NAME=VALUE",
         help=help_text,
     )
+
+
+def add_format_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", default=DEFAULT_FORMAT, help=r"how to print a record (default: %%v\n)")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="json: a line of JSON for each")
+    parser.add_argument("--key-format", choices=BYTE_FORMATS, default="raw")
+    parser.add_argument("--value-format", choices=BYTE_FORMATS, default="raw")
+    parser.add_argument("--null", default="", metavar="TEXT", help="print this for a null key or value")
+
+
+def add_partition_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-p", "--partitions", type=partition_numbers, metavar="N[,N…]", help="only these (default: all)"
+    )
+    parser.add_argument(
+        "--isolation", choices=sorted(ISOLATIONS), default="read_uncommitted", help="default: read_uncommitted"
+    )
+
+
+def partition_numbers(text: str) -> list[int]:
+    """``0,3,7`` as numbers."""
+    pieces = text.split(",")
+    if not all(piece.strip().isdigit() for piece in pieces):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of partitions such as 0,3,7")
+    return sorted({int(piece) for piece in pieces})
 
 
 def bootstrap_of(args: argparse.Namespace) -> str:

@@ -33,7 +33,7 @@ def table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
     headings = [name.replace("_", "-").upper() for name in names]
     cells = [[cell(row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    to_right = [bool(rows) and all(_is_number(row.get(name)) for row in rows) for name in names]
+    to_right = [_are_numbers([row.get(name) for row in rows]) for name in names]
     return "\n".join(_line(line, widths, to_right) for line in [headings, *cells])
 
 
@@ -59,8 +59,9 @@ def size_text(count: float) -> str:
     return f"{count / 1024:.1f} TiB"
 
 
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+def _are_numbers(values: Sequence[object]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:

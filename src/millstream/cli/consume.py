@@ -1,0 +1,65 @@
+"""Print the records of topics, from the start on and then as they come.
+
+millstream consume orders -o -10 -e                  the last ten of each partition, then end
+millstream consume orders -o @-1h -f '%p %o %k %v\\n'  the last hour's, and what follows
+millstream consume orders -o 1000:2000 -p 0 --output json
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from millstream.cli import formats, positions
+from millstream.cli.options import positive
+
+if TYPE_CHECKING:
+    from millstream.client.cluster import Cluster
+
+OFFSETS_HELP = """offsets:
+  start end 1000 +5 -5     the start, the end, an offset, 5 after the start, 5 before the end
+  1000:2000 :2000 :end     between offsets (the second not included), until one, until the end as it is now
+  @-1h @2026-01-31         from a time on: a duration ago, a date, 2026-01-31T12:00:00Z, or milliseconds
+  @T1:T2 @-1h:30m @-1d:end between times; the second may be a duration after the first, or `end`"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    from millstream.cli.options import add_format_options, add_partition_options
+
+    parser.epilog = f"{OFFSETS_HELP}\n\n{formats.HELP}"
+    parser.add_argument("topics", nargs="+", metavar="TOPIC")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("-o", "--offset", default="start", help="where to begin, and end (default: start)")
+    start.add_argument("--from-beginning", action="store_const", const="start", dest="offset", help="as -o start")
+    parser.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many records")
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("-e", "--exit-at-end", action="store_true", help="end at what is the end when the command starts")
+    end.add_argument("--follow", action="store_true", help="wait for more at the end, as it does without -e")
+    add_partition_options(parser)
+    add_format_options(parser)
+
+
+async def run(cluster: Cluster, args: argparse.Namespace) -> int:
+    from millstream.cli.failure import CommandFailed
+    from millstream.cli.options import ISOLATIONS
+    from millstream.cli.reading import partitions_of, print_read, printer_of, resolve
+    from millstream.client.reader import Reader
+
+    printer = printer_of(args)
+    try:
+        wanted = positions.parse_range(args.offset, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise CommandFailed(str(error), exit_code=2) from None
+    isolation = ISOLATIONS[args.isolation]
+    partitions = await partitions_of(cluster, args.topics, args.partitions)
+    starts, stops = await resolve(cluster, partitions, wanted, isolation, until_end=args.exit_at_end)
+    left: int | None = args.count
+    async for read in Reader(cluster, starts, stops, isolation=isolation).read():
+        if left is not None:
+            read = read._replace(records=read.records[:left])
+            left -= len(read.records)
+        print_read(read, printer)
+        if left == 0:
+            break
+    return 0

@@ -1,0 +1,33 @@
+"""Telling how it went for each of several topics."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from millstream.cli.failure import refusal
+from millstream.cli.output import show_document
+
+if TYPE_CHECKING:
+    from millstream.client.admin import Outcome
+
+
+def report(outcomes: Sequence["Outcome"], done: str, output: str, forgiven: frozenset[str] = frozenset()) -> int:
+    """Say what was done on standard output and what was refused on standard error; 1 if anything was refused.
+
+    ``forgiven`` names refusals that count as done: a topic that was to be made and is already there.
+    """
+    failed = [outcome for outcome in outcomes if outcome.code and outcome.code.name not in forgiven]
+    if output != "table":
+        rows = [
+            {"topic": name, "error": code.name if code else None, "detail": detail} for name, code, detail in outcomes
+        ]
+        show_document(rows, output)
+        return 1 if failed else 0
+    for outcome in outcomes:
+        if not outcome.code:
+            print(f"{done} {outcome.name}")
+        elif outcome.code.name in forgiven:
+            print(f"unchanged {outcome.name} ({outcome.code.name})")
+        else:
+            print(f"millstream: {outcome.name}: {refusal(outcome.code.name, outcome.detail)}", file=sys.stderr)
+    return 1 if failed else 0

@@ -1,0 +1,54 @@
+"""Run a broker until it is told to stop (Ctrl-C or SIGTERM).
+
+One line, `ready HOST:PORT`, is printed once it serves. Settings have Kafka's names; --set wins over the
+environment (MILLSTREAM_LOG_SEGMENT_BYTES for log.segment.bytes), which wins over the file.
+"""
+
+import argparse
+
+from millstream.cli.options import setting
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+DEFAULT_DATA = "millstream-data"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help=f"listen here (default: {DEFAULT_HOST}, or what `listeners` says)")
+    parser.add_argument("--port", type=port, help=f"listen here, 0 for any free one (default: {DEFAULT_PORT})")
+    parser.add_argument("--data", metavar="DIR", help=f"keep everything here (default: `log.dirs`, or {DEFAULT_DATA})")
+    parser.add_argument("--config", metavar="FILE", help="a properties file, as Apache Kafka's server.properties")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help="a setting, such as log.segment.bytes=1048576; may be repeated",
+    )
+    parser.add_argument(
+        "--registry", default="embedded", choices=("embedded",), help="where the cluster's state is kept"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from millstream.broker.server import ServeOptions, run
+
+    return run(
+        ServeOptions(
+            host=args.host,
+            port=args.port,
+            data=args.data,
+            config_file=args.config,
+            settings=dict(args.settings),
+            registry=args.registry,
+        )
+    )
+
+
+def port(text: str) -> int:
+    """A TCP port, or 0 for any that is free."""
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)
