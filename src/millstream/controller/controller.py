@@ -87,7 +87,7 @@ class Controller:
             (BROKER_IDS.path(), self._brokers_changed, True),
         ):
             self._watches.append(await self._registry.watch(path, self._poster(event), children=children))
-        self._registry.on_session_expired(self._poster(self._session_expired))
+        self._registry.on_session_expired(self._poster(self._controller_changed))
         await self._ask(self._controller_changed)
         await self._told()
 
@@ -221,10 +221,6 @@ class Controller:
             self._open_outboxes(context)
             await self._carry_out(context, brokers.brokers_came(context, came, self.settings))
             await self._pursue_deletions(context, context.doomed)
-
-    async def _session_expired(self) -> None:
-        self._resign()
-        await self._controller_changed()
 
     async def _step_down(self) -> None:
         self._resign()

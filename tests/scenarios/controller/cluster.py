@@ -1,0 +1,281 @@
+"""A cluster of fake brokers, each with a real controller, on one real tree; it prints what brokers are told."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from millstream.controller.controller import Controller
+from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
+from millstream.registry.membership import lay_out, register_broker
+from millstream.registry.nodes import CONTROLLER, CONTROLLER_EPOCH, PARTITION_STATE, BrokerRegistration, Endpoint
+from millstream.registry.tree import NoNode
+from tests.scenarios.script import Command
+
+KINDS = {0: "unknown", 1: "", 2: " full"}
+
+
+class FirstPlace(random.Random):
+    """Chance that always begins with the first broker, so that placements can be read."""
+
+    def randrange(self, *args: Any, **kwargs: Any) -> int:
+        return 0
+
+
+class LoopClock:
+    def now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1_000)
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class FakeBroker:
+    """Does what it is told by the controller with the highest epoch, and says so."""
+
+    def __init__(self, broker_id: int, registry: EmbeddedRegistry, cluster: "Cluster") -> None:
+        self.broker_id = broker_id
+        self.registry = registry
+        self.epoch = -1
+        self.unreachable_from: set[int] = set()
+        self.failing: set[TopicPartition] = set()
+        self.controller = Controller(broker_id, registry, LoopClock(), FirstPlace(broker_id), cluster, cluster.settings)
+        self._print = cluster.printed.append
+        self._controller_epoch = 0
+
+    def handle(self, request: Any) -> Any:
+        name = type(request).__name__.removesuffix("Request")
+        if request.controller_epoch < self._controller_epoch:
+            self._print(f"{self.broker_id} refuses {name} of epoch {request.controller_epoch}")
+            return request.RESPONSE(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        if request.broker_epoch != self.epoch:
+            self._print(f"{self.broker_id} refuses {name} for its past")
+            return request.RESPONSE(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        self._controller_epoch = request.controller_epoch
+        return HANDLERS[type(request)](self, request)
+
+    def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        self._print(f"{self.broker_id} LeaderAndIsr{KINDS[request.type]} by {request.controller_id}")
+        topics = []
+        for topic in request.topic_states:
+            answers = LeaderAndIsrTopicError(topic_id=topic.topic_id)
+            topics.append(answers)
+            for state in topic.partition_states:
+                key = TopicPartition(topic.topic_name, state.partition_index)
+                error = ErrorCode.KAFKA_STORAGE_ERROR if key in self.failing else ErrorCode.NONE
+                answers.partition_errors.append(
+                    LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=error)
+                )
+                self._print(
+                    f"  {key} leader={state.leader} epoch={state.leader_epoch} isr={joined(state.isr)} "
+                    f"replicas={joined(state.replicas)} version={state.partition_epoch}"
+                    + " new" * state.is_new
+                    + " recovering" * state.leader_recovery_state
+                    + f" {error.name}" * bool(error)
+                )
+        return LeaderAndIsrResponse(topics=topics)
+
+    def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        live = joined(broker.id for broker in request.live_brokers)
+        self._print(f"{self.broker_id} UpdateMetadata{KINDS[request.type]} by {request.controller_id} live={live}")
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                offline = f" offline={joined(state.offline_replicas)}" if state.offline_replicas else ""
+                self._print(f"  {topic.topic_name}-{state.partition_index} leader={state.leader}{offline}")
+        return UpdateMetadataResponse()
+
+    def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        self._print(f"{self.broker_id} StopReplica by {request.controller_id}")
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                verb = "delete" if state.delete_partition else "stop"
+                self._print(f"  {verb} {topic.topic_name}-{state.partition_index} epoch={state.leader_epoch}")
+        return StopReplicaResponse()
+
+
+HANDLERS: dict[type, Callable[[FakeBroker, Any], Any]] = {
+    LeaderAndIsrRequest: FakeBroker._leader_and_isr,
+    UpdateMetadataRequest: FakeBroker._update_metadata,
+    StopReplicaRequest: FakeBroker._stop_replica,
+}
+
+
+def joined(numbers: Any) -> str:
+    return ",".join(map(str, numbers))
+
+
+def key_of(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+class Cluster:
+    """Performs the commands of a scenario; after each, time passes until nothing more happens."""
+
+    def __init__(self) -> None:
+        self.settings = ControllerSettings(unclean_allowed=lambda topic: topic.startswith("unclean"))
+        self.printed: list[str] = []
+        self._tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
+        self._brokers: dict[int, FakeBroker] = {}
+        self._calls: list[asyncio.Task[None]] = []
+
+    async def send(self, broker_id: int, request: Any) -> Any:
+        """The channels of every controller."""
+        await asyncio.sleep(0.001 * broker_id)  # Brokers answer in order, so that the print does not depend on luck.
+        broker = self._brokers.get(broker_id)
+        if broker is None or request.controller_id in broker.unreachable_from:
+            raise ConnectionRefusedError(f"broker {broker_id} is not there")
+        return broker.handle(request)
+
+    async def perform(self, command: Command) -> list[str]:
+        self.printed.clear()
+        await getattr(self, f"do_{command.name}")(command)
+        await asyncio.sleep(2)
+        return list(self.printed)
+
+    async def close(self) -> None:
+        for broker in self._brokers.values():
+            await broker.controller.close()
+        for call in self._calls:
+            call.cancel()
+        await self._tree.close()
+
+    async def do_start(self, command: Command) -> None:
+        """start ID… [rack=R]: brokers register and stand for election."""
+        for broker_id in map(int, command.arguments):
+            registry = self._tree.session()
+            await lay_out(registry)
+            broker = FakeBroker(broker_id, registry, self)
+            self._brokers[broker_id] = broker
+            endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+            registration = BrokerRegistration((endpoint,), rack=command.options.get("rack"))
+            broker.epoch = await register_broker(registry, broker_id, registration)
+            await broker.controller.start()
+
+    async def do_kill(self, command: Command) -> None:
+        """kill ID…: brokers vanish at once, and their sessions with them."""
+        for broker_id in map(int, command.arguments):
+            broker = self._brokers.pop(broker_id)
+            self._silence(broker)
+            handler = broker.controller._handler
+            assert handler is not None
+            handler.cancel()
+            broker.controller._resign()
+
+    async def do_deafen(self, command: Command) -> None:
+        """deafen ID: its session is over and nobody tells it, as when a process was paused."""
+        self._silence(self._brokers[int(command.arguments[0])])
+
+    def _silence(self, broker: FakeBroker) -> None:
+        for watch in broker.registry._set_watches:
+            watch.cancel()
+        self._tree._announce(self._tree._store.drop_ephemerals(broker.registry.session_id))
+
+    async def do_expire(self, command: Command) -> None:
+        """expire ID: its session is over, it hears of it, and registers again."""
+        broker = self._brokers[int(command.arguments[0])]
+        broker.registry.expire()
+        endpoint = Endpoint("PLAINTEXT", f"host{broker.broker_id}", 9092)
+        broker.epoch = await register_broker(broker.registry, broker.broker_id, BrokerRegistration((endpoint,)))
+
+    async def do_cut(self, command: Command) -> None:
+        """cut ID from=ID,ID: requests of these do not reach it; it stays registered."""
+        broker = self._brokers[int(command.arguments[0])]
+        broker.unreachable_from = set(map(int, command.options["from"].split(",")))
+
+    async def do_heal(self, command: Command) -> None:
+        self._brokers[int(command.arguments[0])].unreachable_from = set()
+
+    async def do_fail(self, command: Command) -> None:
+        """fail ID PARTITION…: the disk of these replicas; told when the broker next hears of them."""
+        broker_id, *keys = command.arguments
+        self._brokers[int(broker_id)].failing |= {key_of(key) for key in keys}
+
+    async def do_create(self, command: Command) -> None:
+        """create NAME [partitions=N] [replicas=N] [assign=1,2/2,3] [KEY.NAME=VALUE…] [validate] [at=ID]"""
+        options = dict(command.options)
+        broker = self._brokers[int(options.pop("at"))] if "at" in options else self._active()
+        assign = options.pop("assign", "")
+        topic = NewTopic(
+            command.arguments[0],
+            int(options.pop("partitions", -1)),
+            int(options.pop("replicas", -1)),
+            {
+                number: [int(replica) for replica in replicas.split(",")]
+                for number, replicas in enumerate(assign.split("/") if assign else ())
+            },
+            options,
+        )
+        await self._call(broker.controller.create_topics([topic], "validate" in command.arguments))
+
+    async def do_widen(self, command: Command) -> None:
+        """widen NAME COUNT"""
+        name, count = command.arguments
+        await self._call(self._active().controller.create_partitions([MorePartitions(name, int(count))]))
+
+    async def do_delete(self, command: Command) -> None:
+        """delete NAME…"""
+        await self._call(self._active().controller.delete_topics(command.arguments))
+
+    async def do_shutdown(self, command: Command) -> None:
+        """shutdown ID: it asks to stop."""
+
+        async def shut_down() -> list[TopicResult]:
+            remaining = await self._active().controller.controlled_shutdown(int(command.arguments[0]))
+            self.printed.append(f"remaining: {joined(remaining) or 'none'}")
+            return []
+
+        await self._call(shut_down())
+
+    async def do_prefer(self, command: Command) -> None:
+        """prefer PARTITION…: elect preferred leaders."""
+        await self._active().controller.elect_preferred(map(key_of, command.arguments))
+
+    async def do_show(self, command: Command) -> None:
+        """show PARTITION…|controller|PATH: what the registry holds."""
+        registry = self._tree.session()
+        for what in command.arguments:
+            if what == "controller":
+                epoch = CONTROLLER_EPOCH.decode((await registry.get(CONTROLLER_EPOCH.path())).data)
+                claim = CONTROLLER.decode((await registry.get(CONTROLLER.path())).data)
+                self.printed.append(f"broker {claim.broker_id} epoch {epoch}")
+                active = [number for number, broker in self._brokers.items() if broker.controller.is_active]
+                self.printed.append(f"active: {joined(active)}")
+                continue
+            path = what if what.startswith("/") else PARTITION_STATE.path(*key_of(what))
+            try:
+                children = await registry.children(path)
+                self.printed.append((await registry.get(path)).data.decode() or f"[{', '.join(children)}]")
+            except NoNode:
+                self.printed.append("no node")
+
+    def _active(self) -> FakeBroker:
+        """The controller by the registry's word, wherever others may still think so."""
+        node = self._tree._store.get(CONTROLLER.path())
+        return self._brokers[CONTROLLER.decode(node.data).broker_id]
+
+    async def _call(self, call: Any) -> None:
+        """Print the answer when it comes; the scenario goes on without it."""
+
+        async def run() -> None:
+            try:
+                results: list[TopicResult] = await call
+            except ProtocolError as error:
+                self.printed.append(f"raised {error}")
+                return
+            for result in results:
+                outcome = f"{result.error_code.name}: {result.error_message}" if result.error_code else "ok"
+                self.printed.append(f"{result.name}: {outcome}")
+
+        self._calls.append(asyncio.create_task(run()))
