@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_MS = 100
+DELETE_INTERVAL_MS = 1_000
 IDLE_CHECK_INTERVAL_MS = 5_000
 
 
@@ -31,8 +32,7 @@ class Background:
             (self._flush, FLUSH_INTERVAL_MS),
             (self._checkpoint, settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS),
             (self._retain, log.LOG_RETENTION_CHECK_INTERVAL_MS),
-            (self._compact, log.LOG_CLEANER_BACKOFF_MS),
-            (self._expire_producers, settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS),
+            (self._delete_files, DELETE_INTERVAL_MS),
             (self._hang_up_on_idle, IDLE_CHECK_INTERVAL_MS),
         ]
         self._tasks = [asyncio.create_task(self._repeat(job, interval)) for job, interval in jobs]
@@ -53,19 +53,23 @@ class Background:
                 logger.exception("%s went wrong; it is tried again at its next turn", job.__name__.lstrip("_"))
 
     async def _flush(self) -> None:
-        """Placeholder."""
+        await self._broker.logs.flush_due(self._broker.clock.now_ms(), self._broker.workers)
 
     async def _checkpoint(self) -> None:
-        """Placeholder."""
+        await self._broker.logs.checkpoint_async(self._broker.replicas.high_watermarks(), self._broker.workers)
 
     async def _retain(self) -> None:
-        """Placeholder."""
+        """Remove what retention no longer keeps; producers that fell silent are forgotten on the way."""
+        marks = self._broker.replicas.high_watermarks()
+        self._broker.logs.retain(self._broker.clock.now_ms(), lambda partition: marks.get(partition, 0))
 
-    async def _compact(self) -> None:
-        """Placeholder."""
-
-    async def _expire_producers(self) -> None:
-        """Placeholder."""
+    async def _delete_files(self) -> None:
+        await self._broker.logs.delete_pending(self._broker.clock.now_ms(), self._broker.workers)
 
     async def _hang_up_on_idle(self) -> None:
-        """Placeholder."""
+        idle_s = self._broker.settings.config.get(network.CONNECTIONS_MAX_IDLE_MS) / 1000
+        now_s = asyncio.get_running_loop().time()
+        for connection in list(self._broker.connections):
+            if idle_s >= 0 and now_s - connection.last_active_s > idle_s:
+                connection.refused("it was idle for longer than connections.max.idle.ms")
+                connection.close()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from millstream.broker import adoption
 from millstream.broker.background import Background
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
@@ -17,7 +18,7 @@ from millstream.config import broker as settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener
-from millstream.controller.interface import Controller
+from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
 from millstream.net.network import Server
 from millstream.net.peer import Limits
@@ -66,7 +67,6 @@ class Broker:
         )
         self._servers: list[Server] = []
         self._per_address: Counter[str] = Counter()
-        self._described = asyncio.Event()
         #: What to undo, last first, when the broker stops or fails to start.
         self._undo: list[Callable[[], Awaitable[None]]] = []
 
@@ -97,40 +97,49 @@ class Broker:
     async def _start(self) -> None:
         environment, config = self._environment, self._config
         self._undo.append(self._close_environment)
-        self.logs = Logs(
-            environment.files,
-            environment.clock,
-            config.log_directories,
-            self._topic_config,
-            environment.random,
-        )
-        self.logs.lock()
-        self._undo.append(self._close_logs)
+        environment.files.make_folder(config.log_directories[0])
         registry, close_registry = await environment.open_registry(
             f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
         )
         self._undo.append(close_registry)
+        is_new = await adoption.is_new(registry)
         await lay_out(registry)
-        self.cluster.cluster_id = await cluster_id(registry, environment.random)
         self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
         await self.settings.start()
         self._undo.append(self.settings.close)
-        self.logs.open(broker_id=self.id, cluster_id=self.cluster.cluster_id)
+        self._open_logs()
+        if is_new:
+            adopted = await adoption.adopt(registry, self.id, self.logs)
+            await self.settings.load_topics(adopted)
+        self.cluster.cluster_id = await cluster_id(registry, environment.random)
+        self.logs.identify(self.id, self.cluster.cluster_id)
         self.producer_ids = ProducerIds(registry, self.id)
-        self.replicas = Replicas(
-            self.id, self.logs, self.purgatory, self._topic_config, self.logs.read_high_watermarks()
-        )
         await self._listen()
         self.replicas.broker_epoch = await register_broker(registry, self.id, self._registration())
         self.controller = Controller(
             self.id, registry, self.clock, environment.random, self, self._controller_settings()
         )
         await self.controller.start()
-        self._undo.append(self.controller.stop)
-        await self._described.wait()
+        self._undo.append(self.controller.close)
         background = Background(self)
         background.start()
         self._undo.append(background.stop)
+
+    def _open_logs(self) -> None:
+        environment, config = self._environment, self._config
+        self.logs = Logs(
+            environment.files,
+            environment.clock,
+            config.log_directories,
+            self.settings.topic_config,
+            environment.random,
+            config.get(settings.PRODUCER_ID_EXPIRATION_MS),
+        )
+        self._undo.append(self._close_logs)
+        self.logs.open()
+        self.replicas = Replicas(
+            self.id, self.logs, self.purgatory, self.settings.topic_config, self.logs.read_high_watermarks()
+        )
 
     async def stop(self) -> None:
         """Take no more requests, finish what is begun, flush, checkpoint, close."""
@@ -145,8 +154,9 @@ class Broker:
         self._environment.close()
 
     async def _close_logs(self) -> None:
-        high_watermarks = self.replicas.high_watermarks() if hasattr(self, "replicas") else None
-        self.logs.close(high_watermarks)
+        if hasattr(self, "replicas"):
+            self.logs.checkpoint(self.replicas.high_watermarks())
+        self.logs.close()
 
     # Listening.
 
@@ -209,15 +219,9 @@ class Broker:
         return self.replicas.stop(order)
 
     async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        response = self.cluster.update(told)
-        if self.id in self.cluster.brokers:
-            self._described.set()
-        return response
+        return self.cluster.update(told)
 
     # Settings.
-
-    def _topic_config(self, topic: str) -> Any:
-        return self.settings.topic_config(topic)
 
     def _topic_changed(self, topic: str) -> None:
         config = self.settings.topic_config(topic)

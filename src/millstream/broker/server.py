@@ -17,7 +17,7 @@ from millstream.config.broker import BACKGROUND_THREADS, LOG_DIR, LOG_DIRS, Brok
 from millstream.config.network import LISTENERS, SOCKET_LISTEN_BACKLOG_SIZE
 from millstream.config.setting import SettingError
 from millstream.registry.tree import RegistryFailure
-from millstream.storage.manager import StorageFailure
+from millstream.storage.directory import DirectoryError
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
@@ -64,7 +64,7 @@ def run(options: ServeOptions) -> int:
         _allow_open_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
-    except (SettingError, StorageFailure, RegistryFailure, OSError) as error:
+    except (SettingError, DirectoryError, RegistryFailure, OSError) as error:
         message = error.strerror if isinstance(error, OSError) and error.filename is None else None
         print(f"millstream: {message or error}", file=sys.stderr)  # noqa: T201 - the process's own last word
         return 1

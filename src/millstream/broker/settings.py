@@ -1,39 +1,16 @@
 """The settings in force on this broker, and how they change while it runs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from millstream.config.broker import BROKER_SETTINGS, BrokerConfig
-from millstream.config.setting import Setting, SettingError, unknown
-from millstream.config.sources import Source
-from millstream.config.topic import TOPIC_SETTINGS, TopicConfig, check_topic_overrides
-from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.config.broker import BrokerConfig
+from millstream.config.changes import check_broker_overrides
+from millstream.config.topic import TopicConfig, check_topic_overrides
 from millstream.registry.configs import BrokerConfigs, TopicConfigs, change_overrides
 from millstream.registry.nodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from millstream.registry.tree import Registry
 
-Overrides = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One setting as DescribeConfigs tells it."""
-
-    setting: Setting[Any]
-    value: str | None
-    source: Source
-    is_read_only: bool
-    #: (name, value, source) of every layer that speaks of it, the one in force first.
-    synonyms: tuple[tuple[str, str | None, Source], ...]
-
-    @property
-    def name(self) -> str:
-        return self.setting.name
-
-    @property
-    def is_sensitive(self) -> bool:
-        return self.setting.is_sensitive
+#: What replaces a set of overrides, given those there are.
+Replace = Callable[[dict[str, str]], Mapping[str, str]]
 
 
 class LiveSettings:
@@ -76,7 +53,7 @@ class LiveSettings:
             found = self._resolved[topic] = TopicConfig.resolve(self.config, overrides)
         return found
 
-    def topic_overrides(self, topic: str) -> Overrides:
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
         """What was set for this topic alone."""
         return self._topics.get(topic)
 
@@ -86,41 +63,9 @@ class LiveSettings:
         for topic in topics:
             self._resolved.pop(topic, None)
 
-    def describe_topic(self, overrides: Overrides) -> Iterator[Entry]:
-        """Every setting of a topic that has these overrides."""
-        for setting in TOPIC_SETTINGS.values():
-            layers: list[tuple[str, str, Source]] = []
-            if setting.name in overrides:
-                layers.append((setting.name, overrides[setting.name], Source.TOPIC))
-            for fallback in setting.fallbacks:
-                layers += [(fallback.setting.name, text, source) for source, text in self.config.given(fallback.setting)]
-            inherited = setting.text(self.config.get(setting.fallbacks[0].setting))
-            value = overrides.get(setting.name, inherited)
-            yield _entry(setting, value, layers, is_read_only=False)
-
-    def describe_broker(self) -> Iterator[Entry]:
-        """Every setting of this broker."""
-        for setting in BROKER_SETTINGS.values():
-            layers = [
-                (each.setting.name, text, source)
-                for each in setting.chain()
-                for source, text in self.config.given(each.setting)
-            ]
-            value = self.config.get(setting)
-            text = None if value is None else setting.text(value)
-            yield _entry(setting, text, layers, is_read_only=not setting.dynamic)
-
-    def describe_cluster_default(self) -> Iterator[Entry]:
-        """What was changed for all brokers."""
-        for name, text in self.config.dynamic_default.items():
-            setting = BROKER_SETTINGS[name]
-            yield _entry(setting, text, [(name, text, Source.DYNAMIC_DEFAULT_BROKER)], is_read_only=False)
-
     # Changing.
 
-    async def change_topic(
-        self, topic: str, change: Callable[[dict[str, str]], Mapping[str, str]], validate_only: bool
-    ) -> None:
+    async def change_topic(self, topic: str, change: Replace, validate_only: bool) -> None:
         """Replace a topic's overrides by what ``change`` makes of them; INVALID_CONFIG where they cannot be."""
 
         def checked(before: dict[str, str]) -> Mapping[str, str]:
@@ -134,15 +79,13 @@ class LiveSettings:
         await change_overrides(self._registry, TOPICS, topic, checked)
         await self._topics.refresh()
 
-    async def change_broker(
-        self, name: str, change: Callable[[dict[str, str]], Mapping[str, str]], validate_only: bool
-    ) -> None:
+    async def change_broker(self, name: str, change: Replace, validate_only: bool) -> None:
         """The same for a broker by its id, or for all of them under the empty name."""
         entity = name or DEFAULT_ENTITY
 
         def checked(before: dict[str, str]) -> Mapping[str, str]:
             after = change(before)
-            self._check_broker_overrides(after, is_default=not name)
+            check_broker_overrides(after, self.config)
             return after
 
         if validate_only:
@@ -150,21 +93,6 @@ class LiveSettings:
             return
         await change_overrides(self._registry, BROKERS, entity, checked)
         await self._brokers.refresh()
-
-    def _check_broker_overrides(self, overrides: Overrides, *, is_default: bool) -> None:
-        try:
-            for name in overrides:
-                setting = BROKER_SETTINGS.get(name)
-                if setting is None:
-                    raise SettingError(unknown(name, BROKER_SETTINGS))
-                if not setting.dynamic:
-                    raise SettingError(f"{name} cannot be changed while the broker runs")
-            if is_default:
-                self.config.with_changes(dynamic_default=overrides)
-            else:
-                self.config.with_changes(dynamic=overrides)
-        except SettingError as error:
-            raise ProtocolError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     # Following.
 
@@ -187,13 +115,3 @@ class LiveSettings:
         if found is None:
             found = self._resolved[""] = TopicConfig.resolve(self.config)
         return found
-
-
-def _entry(
-    setting: Setting[Any], value: str | None, layers: list[tuple[str, str, Source]], *, is_read_only: bool
-) -> Entry:
-    if setting.is_sensitive:
-        return Entry(setting, None, layers[0][2] if layers else Source.DEFAULT, is_read_only, ())
-    source = min((layer[2] for layer in layers), default=Source.DEFAULT)
-    ordered = tuple(sorted(layers, key=lambda layer: layer[2]))
-    return Entry(setting, value, source, is_read_only, ordered)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Sequence
+from typing import cast
 
 from millstream.model.errors import CorruptFrame
 from millstream.net.frames import SCRATCH_BYTES, BufferPool, FrameReader
@@ -89,15 +90,14 @@ class FramedPeer(asyncio.BufferedProtocol):
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host = str(peer[0])
             self.address = f"{peer[0]}:{peer[1]}"
         sock = transport.get_extra_info("socket")
         if sock is None or transport.get_extra_info("sslcontext") is not None:
-            self._outbox = TransportOutbox(transport)
+            self._outbox = TransportOutbox(self.transport)
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._outbox = SocketOutbox(self.loop, sock.fileno(), self.pace_reading, self.close)

@@ -5,14 +5,7 @@ where timestamps have a lower bound; a caller may then do it off the loop.
 """
 
 from millstream.config.topic import TopicConfig
-from millstream.model.batch import (
-    CONTROL,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    TRANSACTIONAL,
-    BatchHeader,
-    checked_batches,
-)
+from millstream.model.batch import NO_TIMESTAMP, BatchHeader, checked_batches
 from millstream.model.compression import CODEC_IDS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import check_records, recompress
@@ -33,17 +26,9 @@ def checked_batch(records: memoryview) -> BatchHeader:
         header = next_header
     if header is None:
         raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
-    if header.attributes & (CONTROL | TRANSACTIONAL):
-        _refuse_unusual(header)
-    if header.producer_id != NO_PRODUCER_ID and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise ProtocolError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs an epoch and a sequence number")
+    if header.is_transactional:
+        raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
     return header
-
-
-def _refuse_unusual(header: BatchHeader) -> None:
-    if header.is_control:
-        raise ProtocolError(ErrorCode.INVALID_RECORD, "only brokers write control records")
-    raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
 
 
 def needs_a_look(config: TopicConfig) -> bool:

@@ -94,6 +94,10 @@ class Files(Protocol):
         """Return when the folder's entries are on disk."""
         ...
 
+    def volume_bytes(self, path: str) -> tuple[int, int]:
+        """The size of the volume that holds ``path``, and how much of it is free to us."""
+        ...
+
     def lock(self, path: str) -> object | None:
         """Hold ``path`` as a lock until the returned handle is closed or the process ends; None when another has it."""
         ...
@@ -217,6 +221,10 @@ class OsFiles:
     def sync_folder(self, path: str) -> None:
         with self._descriptor(path) as fd:
             os.fsync(fd)
+
+    def volume_bytes(self, path: str) -> tuple[int, int]:
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def lock(self, path: str) -> object | None:
         file = open(path, "ab")  # noqa: SIM115 - the handle is the lock, held until its owner lets go

@@ -1,14 +1,16 @@
 """DescribeConfigs (32), AlterConfigs (33) and IncrementalAlterConfigs (44): settings of topics and brokers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
-from millstream.broker.settings import Entry
+from millstream.broker.settings import Replace
 from millstream.config.broker import BROKER_SETTINGS
-from millstream.config.setting import LIST
+from millstream.config.changes import Change, changed
+from millstream.config.describe import Description, describe_broker, describe_topic
 from millstream.config.topic import TOPIC_SETTINGS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import topic_name_fault
@@ -30,15 +32,6 @@ class Resource(IntEnum):
     BROKER = 4
 
 
-class Operation(IntEnum):
-    """What is done to one setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
 async def describe(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
     """The settings of each resource, or why they cannot be told."""
     return DescribeConfigsResponse(results=[_described(broker, request, each) for each in request.resources])
@@ -51,39 +44,38 @@ def _described(
     keys = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
     try:
         result.configs = [
-            _row(entry, request)
-            for entry in _entries(broker, resource.resource_type, resource.resource_name)
-            if keys is None or entry.name in keys
+            _row(each, request)
+            for each in _descriptions(broker, resource.resource_type, resource.resource_name)
+            if keys is None or each.name in keys
         ]
     except ProtocolError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.detail
     return result
 
 
-def _entries(broker: Broker, kind: int, name: str) -> Iterator[Entry]:
+def _descriptions(broker: Broker, kind: int, name: str) -> list[Description]:
+    config = broker.settings.config
     if kind == Resource.TOPIC:
         _check_topic(broker, name)
-        return broker.settings.describe_topic(broker.settings.topic_overrides(name))
+        return describe_topic(config, broker.settings.topic_overrides(name))
     if kind == Resource.BROKER:
         _check_broker(broker, name)
-        return broker.settings.describe_broker() if name else broker.settings.describe_cluster_default()
+        described = describe_broker(config)
+        return described if name else [each for each in described if each.name in config.dynamic_default]
     raise ProtocolError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
 
-def _row(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _row(each: Description, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = each.synonyms if request.include_synonyms else []
     return DescribeConfigsResourceResult(
-        name=entry.name,
-        value=entry.value,
-        read_only=entry.is_read_only,
-        config_source=entry.source,
-        is_sensitive=entry.is_sensitive,
-        synonyms=[
-            DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in entry.synonyms
-        ]
-        if request.include_synonyms
-        else [],
-        config_type=entry.setting.kind.code,
-        documentation=entry.setting.doc if request.include_documentation else None,
+        name=each.name,
+        value=each.value,
+        read_only=each.is_read_only,
+        config_source=each.source,
+        is_sensitive=each.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in synonyms],
+        config_type=each.kind,
+        documentation=each.doc if request.include_documentation else None,
     )
 
 
@@ -93,8 +85,7 @@ async def alter(
     """Replace all overrides of each resource; what is not named goes back to its default."""
     rows = []
     for resource in request.resources:
-        after = {config.name: config.value for config in resource.configs if config.value is not None}
-        code, message = await _changed(broker, resource, lambda _, after=after: after, request.validate_only)
+        code, message = await _changed(broker, resource, partial(_replaced, resource), request.validate_only)
         rows.append(
             alter_configs.AlterConfigsResourceResponse(
                 error_code=code,
@@ -113,7 +104,10 @@ async def incremental_alter(
     rows = []
     for resource in request.resources:
         code, message = await _changed(
-            broker, resource, lambda before, resource=resource: _operated(resource, before), request.validate_only
+            broker,
+            resource,
+            partial(_operated, broker, resource),
+            request.validate_only,
         )
         rows.append(
             incremental_alter_configs.AlterConfigsResourceResponse(
@@ -126,13 +120,10 @@ async def incremental_alter(
     return incremental_alter_configs.IncrementalAlterConfigsResponse(responses=rows)
 
 
-async def _changed(
-    broker: Broker, resource: Any, change: Callable[[dict[str, str]], Mapping[str, str]], validate_only: bool
-) -> tuple[ErrorCode, str | None]:
+async def _changed(broker: Broker, resource: Any, change: Replace, validate_only: bool) -> tuple[ErrorCode, str | None]:
     """Change one resource's overrides; one's refusal does not spoil another's change."""
     name = resource.resource_name
     try:
-        _refuse_repeats(config.name for config in resource.configs)
         if resource.resource_type == Resource.TOPIC:
             _check_topic(broker, name)
             await broker.settings.change_topic(name, change, validate_only)
@@ -148,45 +139,18 @@ async def _changed(
     return ErrorCode.NONE, None
 
 
+def _replaced(resource: alter_configs.AlterConfigsResource, before: dict[str, str]) -> Mapping[str, str]:
+    return {config.name: config.value for config in resource.configs if config.value is not None}
+
+
 def _operated(
-    resource: incremental_alter_configs.AlterConfigsResource, before: dict[str, str]
+    broker: Broker, resource: incremental_alter_configs.AlterConfigsResource, before: dict[str, str]
 ) -> Mapping[str, str]:
-    after = dict(before)
-    for config in resource.configs:
-        if config.config_operation == Operation.DELETE:
-            after.pop(config.name, None)
-        elif config.value is None:
-            raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{config.name} was given no value")
-        elif config.config_operation == Operation.SET:
-            after[config.name] = config.value
-        elif config.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-            after[config.name] = _listed(resource.resource_type, config, after)
-        else:
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} is not known")
-    return after
-
-
-def _listed(kind: int, config: incremental_alter_configs.AlterableConfig, overrides: Mapping[str, str]) -> str:
-    """A list setting with items added or taken away."""
-    setting = (TOPIC_SETTINGS if kind == Resource.TOPIC else BROKER_SETTINGS).get(config.name)
-    if setting is None or setting.kind is not LIST:
-        raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list, so nothing can be added or taken")
-    default = setting.fallbacks[0].setting.default if setting.fallbacks else setting.default
-    items = list(LIST.parse(overrides[config.name]) if config.name in overrides else default or ())
-    named = LIST.parse(config.value or "")
-    if config.config_operation == Operation.APPEND:
-        items += [item for item in named if item not in items]
-    else:
-        items = [item for item in items if item not in named]
-    return ",".join(items)
-
-
-def _refuse_repeats(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{name} is given twice")
-        seen.add(name)
+    settings = TOPIC_SETTINGS if resource.resource_type == Resource.TOPIC else BROKER_SETTINGS
+    described = _descriptions(broker, resource.resource_type, resource.resource_name)
+    in_force = {each.name: each.value for each in described if each.value is not None}
+    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    return changed(settings, before, changes, in_force)
 
 
 def _check_topic(broker: Broker, name: str) -> None:

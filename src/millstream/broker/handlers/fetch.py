@@ -32,9 +32,7 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     fetching = Fetching(broker, request, view)
     fetching.read()
     if not fetching.is_enough() and request.max_wait_ms > 0:
-        await broker.purgatory.until(
-            fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms
-        )
+        await broker.purgatory.until(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
     cold = [part for part in fetching.slices if not part.is_cached()]
     if cold:
         await broker.workers.in_thread(_warm, cold)
@@ -140,9 +138,7 @@ class Fetching:
             row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")
             if partition is not None and refusal.code in LOST:
                 leadership = partition.role.leadership
-                row.current_leader = LeaderIdAndEpoch(
-                    leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
-                )
+                row.current_leader = LeaderIdAndEpoch(leader_id=leadership.leader, leader_epoch=leadership.leader_epoch)
             return row
 
     def _read_partition(self, partition: Partition, key: Key, wanted: Wanted, left: int) -> PartitionData:

@@ -25,7 +25,7 @@ async def describe(broker: Broker, request: DescribeLogDirsRequest, call: Call) 
 
 
 def _directory(directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
-    if directory.is_offline:
+    if directory.failure is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name, log in sorted(directory.logs.items()):
@@ -34,7 +34,7 @@ def _directory(directory: LogDirectory, wanted: set[TopicPartition] | None) -> D
             topic.partitions.append(
                 DescribeLogDirsPartition(partition_index=name.partition, partition_size=log.size_bytes, offset_lag=0)
             )
-    total_bytes, usable_bytes = directory.volume_bytes()
+    total_bytes, usable_bytes = directory.files.volume_bytes(directory.path)
     return DescribeLogDirsResult(
         log_dir=directory.path, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes
     )

@@ -130,7 +130,7 @@ class Appending:
     # Records that must be looked at.
 
     def large_to_look_at(self) -> Iterator[tuple[Partition, PartitionProduceData]]:
-        """The large batches of topics whose records must be decoded; most requests have none, and it costs them little."""
+        """The large batches of topics whose records must be decoded; most requests have none."""
         for topic in self._request.topic_data:
             for data in topic.partition_data:
                 if data.records is not None and len(data.records) >= OFF_LOOP_BYTES:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.config.describe import describe_topic
 from millstream.controller.interface import MorePartitions, NewTopic, TopicResult
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
@@ -81,7 +82,7 @@ def _created(broker: Broker, asked: CreatableTopic, result: TopicResult) -> Crea
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in broker.settings.describe_topic(overrides)
+            for entry in describe_topic(broker.settings.config, overrides)
         ]
     return row
 
