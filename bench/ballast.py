@@ -12,7 +12,7 @@ from types import TracebackType
 
 from bench.progress import say
 
-PROBE_BYTES = 256 << 20
+PROBE_BYTES = 1536 << 20
 CHUNK = bytes(1 << 20)
 SLOW_BYTES_PER_S = 1.2e9
 #: Left free for the servers and clients.
@@ -27,6 +27,7 @@ class Ballast:
 
     def __enter__(self) -> "Ballast":
         free = free_bytes() - KEPT_FREE_BYTES
+        # What was used a moment ago is still here and quick, so the probe is large.
         if free > 2 * PROBE_BYTES and self._write(PROBE_BYTES) < SLOW_BYTES_PER_S:
             room = os.statvfs(self._path.parent)
             free = min(free, room.f_bavail * room.f_frsize // 4)

@@ -23,10 +23,8 @@ ROWS = [
     Row("round_trips", "round trips of one record, one connection", RAW, THOUSANDS, MORE, of_ceiling=0.75),
     *_latency("latency", "produce latency at 1,000/s", RAW),
     *_latency("end_to_end", "end to end at 1,000/s", RAW),
-    *_latency(
-        "neighbour", "produce latency beside a neighbour at full speed", f"{RAW}; neighbour {RAW}, 16 KB requests"
-    ),
-    *_latency("bulk", "produce latency beside bulk writes", f"{RAW}; neighbour {LIBRDKAFKA}, 1 KB, 1 MB requests"),
+    *_latency("neighbour", "produce latency beside a neighbour at full speed", f"{RAW}, the other 16 KB requests"),
+    *_latency("bulk", "produce latency beside bulk writes", f"{RAW}, the other {LIBRDKAFKA}, 1 KB"),
     Row("cpu", "CPU of the server for 2 GB in and out, 1 KB", LIBRDKAFKA, SECONDS, LESS),
     Row("ready", "ready after start", "raw Metadata request", SECONDS, LESS, limit=0.5),
     Row("ready_kill", "ready after kill -9 while writing", f"{RAW}, then Metadata", SECONDS, LESS, limit=2.0),

@@ -31,7 +31,8 @@ class Sizes:
 
 FULL = Sizes(5_000_000, 2_000_000, 60_000, 20_000, 5.0, 3_000_000, 5_000)
 QUICK = Sizes(1_000_000, 300_000, 10_000, 5_000, 2.0, 500_000, 1_000)
-WARM_UP = Sizes(1_000_000, 200_000, 20_000, 10_000, 3.0, 0, 0)
+WARM_UP = Sizes(1_000_000, 0, 20_000, 10_000, 3.0, 0, 0)
+QUICK_WARM_UP = Sizes(300_000, 0, 5_000, 3_000, 1.0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _java(tool: str, *arguments: str) -> str:
 
 def warm_up(turn: Turn) -> None:
     """Everything once, unmeasured: a JVM compiles what runs often, and all three fill their caches."""
-    warm = Turn(turn.stand, turn.server, WARM_UP, f"warm-{turn.label}")
+    warm = Turn(turn.stand, turn.server, QUICK_WARM_UP if turn.sizes is QUICK else WARM_UP, f"warm-{turn.label}")
     for stage in (small_records, requests, round_trips, latency, end_to_end):
         stage(warm)
 

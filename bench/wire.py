@@ -12,8 +12,8 @@ from typing import NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 CLIENT_ID = b"bench"
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 2, 3, 18, 19, 20
-VERSIONS = {PRODUCE: 7, FETCH: 11, LIST_OFFSETS: 1, METADATA: 4, API_VERSIONS: 0, CREATE_TOPICS: 2, DELETE_TOPICS: 1}
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, ALTER_CONFIGS = 0, 1, 2, 3, 18, 19, 33
+VERSIONS = {PRODUCE: 7, FETCH: 11, LIST_OFFSETS: 1, METADATA: 4, API_VERSIONS: 0, CREATE_TOPICS: 2, ALTER_CONFIGS: 0}
 EARLIEST, LATEST = -2, -1
 
 _HEADER = struct.Struct(">hhih")
@@ -101,6 +101,11 @@ def produced_offset(answer: bytes | memoryview, topic: str, at: int = 0) -> int:
     if error:
         raise Refused(f"produce to {topic}: error {error}")
     return int(base_offset)
+
+
+def check_produced(answer: memoryview, topic: str) -> None:
+    """Raise unless a produce answer (without its length prefix) says that the batch was taken."""
+    produced_offset(answer, topic, -4)
 
 
 def fetched(answer: memoryview, topic: str) -> memoryview:
@@ -222,3 +227,12 @@ class Connection:
         (error,) = _INT16.unpack_from(answer, 4 + 4 + 4 + len(text(topic)))
         if error not in (0, 36):
             raise Refused(f"creation of {topic}: error {error}")
+
+    def alter_topic(self, topic: str, configs: dict[str, str]) -> None:
+        """Replace a topic's settings by these."""
+        body = _INT32.pack(1) + b"\2" + text(topic) + _INT32.pack(len(configs))
+        body += b"".join(text(name) + text(value) for name, value in configs.items()) + b"\0"
+        answer = self.ask(frame(ALTER_CONFIGS, body))
+        (error,) = _INT16.unpack_from(answer, 4 + 4 + 4)
+        if error:
+            raise Refused(f"settings of {topic}: error {error}")

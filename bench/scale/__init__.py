@@ -2,5 +2,13 @@
 
 from collections.abc import Callable
 
+from bench.scale import cold_read, compaction, log_size, many_partitions, recovery
+
 #: name -> bench(contenders, quick), which gives a Markdown table.
-BENCHES: dict[str, Callable[[list[str], bool], str]] = {}
+BENCHES: dict[str, Callable[[list[str], bool], str]] = {
+    "cold-read": cold_read.bench,
+    "log-size": log_size.bench,
+    "many-partitions": many_partitions.bench,
+    "compaction": compaction.bench,
+    "recovery": recovery.bench,
+}
