@@ -1,7 +1,7 @@
 """A run of batches read from a segment at once, their headers and records as arrays."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -114,11 +114,11 @@ class Chunk:
         return Records(joined, decode_columns(joined, starts), np.repeat(np.arange(len(self)), counts))
 
 
-def chunks(file: Readable, end: int, chunk_bytes: int) -> Iterator[Chunk]:
-    """All batches of a file up to ``end``, about ``chunk_bytes`` at a time but never less than one."""
+def chunks(file: Readable, end: int, chunk_bytes: Callable[[], int]) -> Iterator[Chunk]:
+    """All batches of a file up to ``end``, about ``chunk_bytes()`` at a time but never less than one."""
     position = 0
     while position < end:
-        data = file.read(position, min(max(chunk_bytes, HEADER_BYTES), end - position))
+        data = file.read(position, min(max(chunk_bytes(), HEADER_BYTES), end - position))
         starts, next_size = _whole_batches(data, position, end)
         if not starts:
             data = file.read(position, next_size)

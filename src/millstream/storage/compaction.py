@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from millstream.model.records import control_kind, decode_batch
-from millstream.storage.chunk import Chunk, Flags, chunks
+from millstream.storage.chunk import Chunk, Flags, Records, chunks
 from millstream.storage.cleaned_segment import CleanedSegment
 from millstream.storage.compaction_plan import SegmentSpan, group_segments
 from millstream.storage.files import Files
@@ -30,8 +30,10 @@ from millstream.storage.survivors import Survival, survivors
 from millstream.storage.swap import LOG, discard_cleaned, segment_path
 from millstream.storage.transaction_fates import Marker, Transactions
 
-#: Read at once; the arrays made of it take about as much again.
+#: Read at once, counted uncompressed; the arrays made of it take about as much again.
 CHUNK_BYTES = 4 * 1024 * 1024
+#: How much larger compressed data may turn out, as long as nothing is known of it.
+INFLATION_GUESS = 16.0
 
 
 class TooManyKeys(Exception):
@@ -136,6 +138,7 @@ class Compaction:
         self._map = OffsetMap.of_bytes(job.dedupe_bytes, job.end_offset - job.first_dirty_offset, job.seed)
         self._transactions = Transactions(self._find_markers, job.first_dirty_offset)
         self._result = CompactionResult(cleaned_to=job.first_dirty_offset)
+        self._inflation = INFLATION_GUESS
 
     def run(self) -> CompactionResult:
         self._result.cleaned_to = self._note_keys()
@@ -177,7 +180,7 @@ class Compaction:
         for batch in np.flatnonzero(wanted & chunk.is_transactional).tolist():
             wanted[batch] = not self._is_aborted(chunk, batch)
         fitting = np.cumsum(np.where(wanted, chunk.record_counts, 0)) <= self._map.room
-        records = chunk.decode(wanted & fitting)
+        records = self._decode(chunk, wanted & fitting)
         columns = records.columns
         offsets = chunk.base_offsets[records.batch_of] + columns.offset_deltas
         rows = (columns.key_len >= 0) & (offsets >= self._job.first_dirty_offset)
@@ -237,7 +240,7 @@ class Compaction:
             else:
                 transactions.see_data(int(chunk.producer_ids[batch]))
                 discarded[batch] = self._is_aborted(chunk, batch)
-        records = chunk.decode(is_noted & ~chunk.is_control & ~discarded)
+        records = self._decode(chunk, is_noted & ~chunk.is_control & ~discarded)
         columns, batch_of = records.columns, records.batch_of
         offsets = chunk.base_offsets[batch_of] + columns.offset_deltas
         has_key, has_value = columns.key_len >= 0, columns.value_len >= 0
@@ -268,11 +271,17 @@ class Compaction:
                 carries[batch] = chunk.header(batch).producer_epoch == end.epoch
         return carries
 
+    def _decode(self, chunk: Chunk, wanted: Flags) -> Records:
+        """The chunk's records; how much larger they are than the chunk decides how much is read next time."""
+        records = chunk.decode(wanted)
+        self._inflation = len(records.payload) / len(chunk.data)
+        return records
+
     def _chunks(self, segment: SegmentSpan) -> Iterator[Chunk]:
         job = self._job
         file = job.files.open(segment_path(job.folder, segment.base_offset, LOG))
         try:
-            for chunk in chunks(file, segment.size_bytes, job.chunk_bytes):
+            for chunk in chunks(file, segment.size_bytes, lambda: int(job.chunk_bytes / self._inflation)):
                 read = chunk.end - chunk.position
                 self._result.bytes_read += read
                 self._throttle.spend(read)
