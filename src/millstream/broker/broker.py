@@ -111,7 +111,8 @@ class Broker:
         if is_new:
             adopted = await adoption.adopt(registry, self.id, self.logs)
             await self.settings.load_topics(adopted)
-        self.cluster.cluster_id = await cluster_id(registry, environment.random)
+        known = next((meta.cluster_id for meta in self.logs.meta()), None)
+        self.cluster.cluster_id = await cluster_id(registry, environment.random, known)
         self.logs.identify(self.id, self.cluster.cluster_id)
         self.producer_ids = ProducerIds(registry, self.id)
         await self._listen()

@@ -7,17 +7,18 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from millstream.broker.broker import Broker
 from millstream.broker.environment import real_environment
 from millstream.broker.table import ROUTES
-from millstream.config.broker import BACKGROUND_THREADS, LOG_DIR, LOG_DIRS, BrokerConfig
+from millstream.config.broker import BACKGROUND_THREADS, BROKER_ID, LOG_DIR, LOG_DIRS, NODE_ID, BrokerConfig
 from millstream.config.network import LISTENERS, SOCKET_LISTEN_BACKLOG_SIZE
 from millstream.config.setting import SettingError
 from millstream.registry.tree import RegistryFailure
 from millstream.storage.directory import DirectoryError
+from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
@@ -49,7 +50,20 @@ def load_config(options: ServeOptions, environ: Mapping[str, str]) -> BrokerConf
         overrides[LISTENERS.name] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
     if options.data is not None or not {LOG_DIR.name, LOG_DIRS.name} & given.keys():
         overrides[LOG_DIRS.name] = options.data or DEFAULT_DATA
-    return BrokerConfig.load(options.config_file, overrides, environ)
+    config = BrokerConfig.load(options.config_file, overrides, environ)
+    if not {BROKER_ID.name, NODE_ID.name} & config.static.keys():
+        known = _known_broker_id(config.log_directories)
+        if known is not None:
+            config = BrokerConfig.load(options.config_file, {**overrides, NODE_ID.name: str(known)}, environ)
+    return config
+
+
+def _known_broker_id(directories: Iterable[str]) -> int | None:
+    """Whose the directories are, where that is written down already; a broker that was given no id takes that one."""
+    for directory in directories:
+        with contextlib.suppress(OSError, DamagedMeta), open(f"{directory}/{META_PROPERTIES}", "rb") as file:
+            return MetaProperties.decode(file.read()).broker_id
+    return None
 
 
 def run(options: ServeOptions) -> int:

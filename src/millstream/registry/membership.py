@@ -4,21 +4,27 @@ import random
 
 from millstream.model.ids import uuid_text
 from millstream.registry.nodes import BROKER, CLUSTER_ID, LASTING_PATHS, BrokerRegistration
-from millstream.registry.tree import NodeExists, NoNode, Registry, RegistryFailure, ensure
+from millstream.registry.tree import Create, NodeExists, NoNode, Registry, RegistryFailure
 
 
 async def lay_out(registry: Registry) -> None:
-    """Make the nodes that are always there, where they are missing."""
-    for path in LASTING_PATHS:
-        await ensure(registry, path)
+    """Make the nodes that are always there, where they are missing; in one transaction, for each costs an fsync."""
+    while True:
+        wanted = [path for path in LASTING_PATHS if await registry.exists(path) is None]
+        if not wanted:
+            return
+        try:
+            await registry.multi([Create(path) for path in wanted])
+        except NodeExists:
+            continue  # Another broker starts at the same time.
 
 
-async def cluster_id(registry: Registry, generator: random.Random) -> str:
-    """The id of the cluster; the first broker to ask makes it."""
+async def cluster_id(registry: Registry, generator: random.Random, known: str | None = None) -> str:
+    """The id of the cluster; the first broker to ask makes it, or takes over the one its directories know."""
     try:
         return CLUSTER_ID.decode((await registry.get(CLUSTER_ID.path())).data)
     except NoNode:
-        made = uuid_text(generator.randbytes(16))
+        made = known or uuid_text(generator.randbytes(16))
     try:
         await registry.create(CLUSTER_ID.path(), CLUSTER_ID.encode(made))
     except NodeExists:
