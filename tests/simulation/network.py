@@ -12,8 +12,7 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-Protocol = asyncio.Protocol | asyncio.BufferedProtocol
-P = TypeVar("P", bound=Protocol)
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 T = TypeVar("T")
 
 _NODE: ContextVar[str] = ContextVar("node", default="client")
@@ -55,7 +54,7 @@ class SimNetwork:
         finally:
             _NODE.reset(token)
 
-    async def listen(self, factory: Callable[[], Protocol], host: str, port: int = 0) -> "SimServer":
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> "SimServer":
         """Accept connections at a place; port 0 takes a free one.  EADDRINUSE where it is taken."""
         if port == 0:
             port = self._next_port = self._next_port + 1
@@ -156,7 +155,7 @@ class SimServer:
     """A listening place."""
 
     def __init__(
-        self, network: SimNetwork, factory: Callable[[], Protocol], node: str, address: tuple[str, int]
+        self, network: SimNetwork, factory: Callable[[], asyncio.BaseProtocol], node: str, address: tuple[str, int]
     ) -> None:
         self._network = network
         self.factory = factory
