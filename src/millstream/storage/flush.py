@@ -53,12 +53,16 @@ class FlushPlan:
         """Make it a full flush."""
         for segment in self.segments:
             segment.flush_indexes()
-            self._small += [segment.offsets.path, segment.times.path]
+            for index in (segment.offsets, segment.times):
+                if not index.is_synced:
+                    index.is_synced = True
+                    self._small.append(index.path)
         if not log.epochs.is_synced:
             log.epochs.is_synced = True
             self._small.append(log.epochs.path)
             self._folders = self._folders or [log.folder]
         if self.offset not in log.snapshots.offsets:
+            self._folders = [path for path in self._folders if path != log.folder]  # ``replace`` syncs it.
             self._snapshot = (log.snapshots.path(self.offset), encode_snapshot(log.producers))
         self.batches = log.unflushed_batches
         self.size = log.unflushed_bytes
@@ -90,6 +94,7 @@ class Flusher:
     __slots__ = (
         "_closed",
         "_generation",
+        "_is_new",
         "_log",
         "_names",
         "_names_synced",
@@ -108,6 +113,8 @@ class Flusher:
         self._generation = 0
         #: Counts changes of file names, and how many of them the disk has.
         self._names = self._names_synced = 0
+        #: Whether the log directory may not know the partition's folder yet.
+        self._is_new = True
         self._running: asyncio.Future[None] | None = None
         #: Whether a full flush is on its way.
         self.is_filling = False
@@ -127,7 +134,9 @@ class Flusher:
 
     def plan(self, *, is_full: bool) -> FlushPlan:
         log = self._log
-        folders = [] if self._names == self._names_synced else [log.folder, log.directory.path]
+        folders = [] if self._names == self._names_synced else [log.folder]
+        if folders and self._is_new:
+            folders.append(log.directory.path)
         active = log.segments.active
         segments = [*(segment for segment in self._closed if segment is not active), active]
         plan = FlushPlan(log, self._generation, self._names, segments, folders)
@@ -145,6 +154,7 @@ class Flusher:
             return
         self.durable_offset = max(self.durable_offset, plan.offset)
         self._names_synced = max(self._names_synced, plan.names)
+        self._is_new = False
         done = [segment for segment in self._closed if segment in plan.segments]
         self._closed = [segment for segment in self._closed if segment not in plan.segments]
         for segment in done:

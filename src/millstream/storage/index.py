@@ -16,7 +16,7 @@ WINDOW_BYTES = 4096
 class Index:
     """Entries sorted by key; lookups read a constant number of windows, however long the file is."""
 
-    __slots__ = ("_filed", "_open_files", "_pending", "last", "path")
+    __slots__ = ("_filed", "_open_files", "_pending", "is_synced", "last", "path")
 
     ENTRY: ClassVar[struct.Struct]
 
@@ -27,6 +27,8 @@ class Index:
         self._pending = bytearray()
         #: The entry with the greatest key, or None when there is none.
         self.last: tuple[int, int] | None = None
+        #: Whether the disk has what the file has.
+        self.is_synced = True
 
     def __len__(self) -> int:
         return self._filed + len(self._pending) // self.ENTRY.size
@@ -97,6 +99,7 @@ class Index:
     def flush(self) -> None:
         """Append what waits in memory to the file."""
         if self._pending:
+            self.is_synced = False
             self._open_files.forget(self.path)
             file = self._open_files.open(self.path, writable=True, create=True)
             if file.size != self._filed * self.ENTRY.size:
@@ -152,6 +155,7 @@ class Index:
 
     def _cut_file(self) -> None:
         """Let the file end with the entries that count."""
+        self.is_synced = False
         self._open_files.forget(self.path)
         file = self._open_files.open(self.path, writable=True, create=True)
         file.truncate(self._filed * self.ENTRY.size)

@@ -5,6 +5,7 @@ is checked batch by batch; the first one that does not hold, and all after it, i
 """
 
 import logging
+from collections import deque
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -12,10 +13,13 @@ from fastcrc.crc32 import iscsi as crc32c
 from millstream.config.topic import TopicConfig
 from millstream.model.batch import (
     ATTRIBUTES_AT,
+    CONTROL,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
     header_at,
 )
 from millstream.model.ids import TopicPartition, Uuid
@@ -23,6 +27,7 @@ from millstream.storage.checkpoint import DamagedCheckpoint
 from millstream.storage.directory import LogDirectory
 from millstream.storage.log import Log
 from millstream.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from millstream.storage.producer_state import BATCHES_REMEMBERED
 from millstream.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
 from millstream.storage.swap import CLEANED, SWAP, finish_swaps
 from millstream.storage.trimming import reload_producers
@@ -30,6 +35,8 @@ from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
 
 _TEMPORARY = (DELETED_SUFFIX, CLEANED, SWAP, ".tmp")
 _OFFSET_DIGITS = 20
+_IN_TRANSACTION = TRANSACTIONAL | CONTROL
+_LENGTH_LEAST = HEADER_BYTES - LOG_OVERHEAD
 _log = logging.getLogger(__name__)
 
 
@@ -64,9 +71,10 @@ def load_log(
     log.epochs.truncate_from(log.end_offset)
     log.epochs.truncate_before(log.start_offset)
     log.epochs.rewrite()
-    log.snapshots.remove_after(log.end_offset)
-    reload_producers(log)
+    log.producers.end_offset = log.end_offset
     if is_clean:
+        log.snapshots.remove_after(log.end_offset)
+        reload_producers(log, log.end_offset)
         log.recovery_point = log.flusher.durable_offset = log.end_offset
     return log
 
@@ -154,9 +162,13 @@ class _Recovery:
         self._next_offset = log.segments.since(recovery_point)[0].base_offset
         self._batches = 0
         self._bytes = 0
+        #: Each producer's last batches outside of transactions, not taken in yet: those before them do not matter.
+        self._latest: dict[int, deque[tuple[int, ...]]] = {}
 
     def run(self) -> None:
         log = self._log
+        log.snapshots.remove_after(max(self._recovery_point, log.start_offset))
+        reload_producers(log, self._recovery_point)
         pending = log.segments.since(self._recovery_point)
         while pending:
             segment = pending.pop(0)
@@ -184,7 +196,6 @@ class _Recovery:
         log.recovery_point = log.flusher.durable_offset = min(self._recovery_point, log.end_offset)
         log.unflushed_batches, log.unflushed_bytes = self._batches, self._bytes
         log.unflushed_since_ms = log.directory.clock.now_ms()
-        log.snapshots.remove_after(max(log.recovery_point, log.start_offset))
 
     def _cut(self, segment: Segment, size: int) -> None:
         writer = segment.writer()
@@ -193,44 +204,70 @@ class _Recovery:
         segment.release()
 
     def _scan(self, segment: Segment) -> int:
-        """Check the segment's batches and index them; how many of its bytes are good."""
+        """Check the segment's batches, index them and take in their producers; how many of its bytes are good."""
         position = segment.trust_below(self._recovery_point)
-        interval = self._log.config.index_interval_bytes
-        file, size = segment.reader(), segment.size
-        unpack, header_bytes, checked_from = HEADER.unpack_from, HEADER_BYTES, self._recovery_point
-        note_batch, note_epoch = segment.note_batch, self._log.epochs.note
-        latest_epoch, next_offset = self._log.epochs.latest, self._next_offset
         window_bytes = STRIDE_BYTES
-        while position < size:
-            window = file.read(position, min(window_bytes, size - position))
-            view, at, end = memoryview(window), 0, len(window)
-            while at + header_bytes <= end:
-                base_offset, length, epoch, magic, crc, _, delta, _, timestamp, _, _, _, _ = unpack(window, at)
-                batch_bytes = length + LOG_OVERHEAD
-                if magic != MAGIC or batch_bytes < header_bytes or base_offset < next_offset or delta < 0:
-                    break
-                after = at + batch_bytes
-                if after > end:
-                    break
-                if base_offset >= checked_from:
-                    if crc32c(view[at + ATTRIBUTES_AT : after]) != crc:
-                        break
-                    self._batches += 1
-                    self._bytes += batch_bytes
-                next_offset = base_offset + delta + 1
-                note_batch(position + at, batch_bytes, next_offset - 1, timestamp, interval)
-                if epoch > latest_epoch:
-                    note_epoch(epoch, base_offset)
-                    latest_epoch = epoch
-                at = after
-            if at == 0:
-                window_bytes = self._longer(window, size - position)
-                if not window_bytes:
-                    break
-            position += at
-        self._next_offset = next_offset
+        while position < segment.size and window_bytes:
+            window = segment.reader().read(position, min(window_bytes, segment.size - position))
+            good_bytes = self._scan_window(segment, position, window)
+            position += good_bytes
+            window_bytes = STRIDE_BYTES if good_bytes else self._longer(window, segment.size - position)
+        for producer_id in list(self._latest):
+            self._take_in_latest(producer_id)
         segment.flush_indexes()
         return position
+
+    def _scan_window(self, segment: Segment, position: int, window: bytes) -> int:
+        """As ``_scan``, for the whole batches from the window's start on.  Every step here costs a million times."""
+        interval, checked_from = self._log.config.index_interval_bytes, self._recovery_point
+        unpack, next_offset, latest_epoch = HEADER.unpack_from, self._next_offset, self._log.epochs.latest
+        max_timestamp, unindexed_bytes = segment.max_timestamp, segment.unindexed_bytes
+        latest = self._latest
+        view, at, end, batches, first = memoryview(window), 0, len(window), 0, 0
+        while at + HEADER_BYTES <= end:
+            fields = unpack(window, at)
+            base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, _ = fields
+            after = at + length + LOG_OVERHEAD
+            if magic != MAGIC or length < _LENGTH_LEAST or base_offset < next_offset or delta < 0 or after > end:
+                break
+            if base_offset >= checked_from:
+                if crc32c(view[at + ATTRIBUTES_AT : after]) != crc:
+                    break
+                batches += 1
+                if producer_id >= 0:
+                    if attributes & _IN_TRANSACTION:
+                        self._take_in_now(fields, window, at)
+                    elif producer_id in latest:
+                        latest[producer_id].append(fields)
+                    else:
+                        latest[producer_id] = deque((fields,), BATCHES_REMEMBERED)
+            else:
+                first = after
+            next_offset = base_offset + delta + 1
+            if timestamp > max_timestamp or unindexed_bytes > interval or position + at == 0:
+                segment.unindexed_bytes = unindexed_bytes
+                segment.note_batch(position + at, after - at, next_offset - 1, timestamp, interval)
+                max_timestamp, unindexed_bytes = segment.max_timestamp, segment.unindexed_bytes
+            else:
+                unindexed_bytes += after - at
+            if epoch > latest_epoch:
+                self._log.epochs.note(epoch, base_offset)
+                latest_epoch = epoch
+            at = after
+        segment.unindexed_bytes, self._next_offset = unindexed_bytes, next_offset
+        self._batches += batches
+        self._bytes += at - first
+        return at
+
+    def _take_in_now(self, fields: tuple[int, ...], window: bytes, at: int) -> None:
+        header = BatchHeader._make(fields)
+        self._take_in_latest(header.producer_id)
+        self._log.producers.take_in(header, window, at, header.base_offset, header.max_timestamp)
+
+    def _take_in_latest(self, producer_id: int) -> None:
+        for fields in self._latest.pop(producer_id, ()):
+            header = BatchHeader._make(fields)
+            self._log.producers.advance(header, header.base_offset, header.max_timestamp)
 
     def _longer(self, window: bytes, left: int) -> int:
         """How many bytes the batch at the window's start needs, if it only did not fit; 0 when it is none."""

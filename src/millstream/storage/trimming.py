@@ -40,7 +40,7 @@ def truncate_to(log: "Log", offset: int) -> None:
         log.was_cut(offset)
         log.epochs.truncate_from(offset)
         log.snapshots.remove_after(offset)
-        reload_producers(log)
+        reload_producers(log, offset)
     except OSError as error:
         raise log.directory.fail(error) from error
     except DamagedBatch as damage:
@@ -145,30 +145,32 @@ def delete(log: "Log") -> None:
     directory.doom(doomed, log.config.file_delete_delay_ms)
 
 
-def reload_producers(log: "Log") -> None:
-    """Know the producers as of the log's end: from the newest snapshot, and the batches after it."""
+def reload_producers(log: "Log", end_offset: int) -> None:
+    """Know the producers as of ``end_offset``: from the newest snapshot, and the batches after it."""
     log.producers.clear(log.start_offset)
-    snapshot = log.snapshots.newest(log.end_offset)
+    snapshot = log.snapshots.newest(end_offset)
     begin = log.start_offset
     if snapshot is not None:
         taken, producers = snapshot
         begin = max(taken, begin)
         for producer in producers:
             log.producers.put(producer)
-    for segment in log.segments.pieces(begin, log.end_offset):
+    for segment in log.segments.pieces(begin, end_offset):
         try:
-            _take_in_producers(log, segment, begin)
+            _take_in_producers(log, segment, begin, end_offset)
         except DamagedBatch as damage:
             _log.warning("%s: %s; producers after it are not known", segment.path, damage)
-    log.producers.end_offset = log.end_offset
+    log.producers.end_offset = end_offset
 
 
-def _take_in_producers(log: "Log", segment: Segment, begin: int) -> None:
+def _take_in_producers(log: "Log", segment: Segment, begin: int, end_offset: int) -> None:
     place = segment.find(begin)
     if place is None:
         return
     reader = segment.reader()
     for position, header in headers(reader, place.position, segment.size, STRIDE_BYTES):
+        if header.base_offset >= end_offset:
+            return
         if header.producer_id >= 0 and header.base_offset >= begin:
             batch = reader.read(position, header.size) if header.is_control else b""
             log.producers.take_in(header, batch, 0, header.base_offset, header.max_timestamp)
