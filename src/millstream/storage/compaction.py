@@ -133,6 +133,7 @@ class Compaction:
     """The two passes over one log."""
 
     def __init__(self, job: CompactionJob) -> None:
+        assert job.segments, "there is something to compact"
         self._job = job
         self._throttle = Throttle(job.bytes_per_second)
         self._map = OffsetMap.of_bytes(job.dedupe_bytes, job.end_offset - job.first_dirty_offset, job.seed)

@@ -1,5 +1,6 @@
 """Small logs to compact: written batch by batch, compacted, and read back as records."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,7 +33,8 @@ def write_log(
             offset = header_at(batch).next_offset
         file.flush()
         file.close()
-    files.sync_folder(folder)
+    for path in (folder, os.path.dirname(folder), "/"):
+        files.sync_folder(path)
 
 
 def spans(files: Files, folder: str = FOLDER) -> list[SegmentSpan]:
