@@ -20,6 +20,8 @@ from millstream.model.clock import Clock
 from millstream.storage.files import Buffer
 
 PAGE_BYTES = 4096
+#: The size of a disk that nobody gave a size.
+ENDLESS_BYTES = 1 << 50
 #: In place of an errno: the call succeeds with fewer bytes than it was asked for, as from a file cut meanwhile.
 SHORT = 0
 
@@ -386,6 +388,13 @@ class MemoryFiles:
     def sync_folder(self, path: str) -> None:
         self.strike("sync_folder", path)
         self._folder(path).sync()
+
+    def volume_bytes(self, path: str) -> tuple[int, int]:
+        return 1 << 40, (1 << 40) - self.used_bytes
+
+    def volume_bytes(self, path: str) -> tuple[int, int]:
+        size = ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        return size, size - self.used_bytes
 
     def lock(self, path: str) -> object | None:
         self.strike("lock", path)

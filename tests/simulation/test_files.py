@@ -185,6 +185,7 @@ def test_a_full_disk_takes_no_part_of_an_append() -> None:
     assert caught.value.errno == errno.ENOSPC
     file.append(b"ab")
     assert (file.size, file.read(0, 99)) == (10, b"12345678ab")
+    assert files.volume_bytes("/d") == (10, 0)
 
 
 def test_short_reads_damage_and_cold_caches_can_be_asked_for() -> None:

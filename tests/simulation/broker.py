@@ -1,0 +1,79 @@
+"""A whole broker in memory: its disk, network, threads and clock are simulated, the rest is what production runs."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from millstream.broker.broker import Broker
+from millstream.broker.environment import Environment
+from millstream.broker.table import ROUTES
+from millstream.client.wire import Address, Connection, connect
+from millstream.config.broker import BrokerConfig
+from millstream.model.workers import Workers
+from millstream.registry.embedded import EmbeddedTree
+from millstream.registry.tree import Registry
+from tests.simulation.files import MemoryFiles
+from tests.simulation.loop import SimClock, SimWorkers
+from tests.simulation.network import SimNetwork
+
+HOST = "broker"
+PORT = 9092
+
+
+class SimBroker:
+    """One broker that can be started, stopped, crashed and started again on the same disk."""
+
+    def __init__(
+        self, network: SimNetwork, seed: int = 0, settings: Mapping[str, str] | None = None, delay_ms_max: float = 0
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.network = network
+        self.loop = asyncio.get_running_loop()
+        self.clock = SimClock(self.loop)
+        self.files = MemoryFiles(self.rng, self.clock)
+        self.files.make_folder("/data")
+        self.settings = {"listeners": f"PLAINTEXT://{HOST}:{PORT}", "log.dirs": "/data/a", **(settings or {})}
+        self._delay_ms_max = delay_ms_max
+        self._tree = EmbeddedTree(call_soon=self.loop.call_soon)
+        self.broker: Broker | None = None
+
+    async def start(self) -> Broker:
+        """Start on what the disk holds."""
+        environment = Environment(
+            clock=self.clock,
+            files=self.files,
+            network=self.network,
+            workers=SimWorkers(self.rng, self._delay_ms_max),
+            random=self.rng,
+            open_registry=self._open_registry,
+        )
+        self.broker = Broker(BrokerConfig.load(overrides=self.settings), environment, ROUTES)
+        with self.network.as_node(HOST):
+            await self.broker.start()
+        return self.broker
+
+    async def stop(self) -> None:
+        """Stop as SIGTERM does."""
+        assert self.broker is not None
+        broker, self.broker = self.broker, None
+        await broker.stop()
+
+    async def crash(self, *, power: bool) -> None:
+        """End without a word: kill -9, or with ``power`` the loss of everything that was not flushed."""
+        assert self.broker is not None
+        broker, self.broker = self.broker, None
+        self.network.kill(HOST)
+        (self.files.crash if power else self.files.kill)()
+        # What is left of the process must not outlive it: its tasks end, and its disk no longer takes anything.
+        with suppress(Exception):
+            await broker.stop()
+
+    async def connect(self) -> Connection:
+        """A client's connection."""
+        with self.network.as_node("client"):
+            return await connect(Address(HOST, PORT))
+
+    async def _open_registry(self, path: str, workers: Workers) -> tuple[Registry, Callable[[], Awaitable[None]]]:
+        registry = self._tree.session()
+        return registry, registry.close

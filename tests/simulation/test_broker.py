@@ -1,0 +1,266 @@
+"""The production broker on virtual time: what it promises when the disk, the network and the power do not."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from millstream.client.wire import Connection
+from millstream.model.errors import ErrorCode
+from millstream.model.records import Record, decode_batch, encode_batch
+from millstream.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from millstream.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from millstream.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.simulation.broker import SimBroker
+from tests.simulation.loop import EPOCH_MS, run
+from tests.simulation.network import SimNetwork, Weather
+
+T = TypeVar("T")
+
+FETCH_VERSION = 12
+PRODUCE_VERSION = 9
+
+
+def simulate(scenario: Callable[[SimNetwork], Coroutine[Any, Any, T]], seed: int = 0) -> T:
+    """Run on virtual time over a network that cuts messages into pieces."""
+    network = SimNetwork(random.Random(seed), Weather(fragment_chance=0.3))
+    return run(scenario(network), network)
+
+
+async def create(connection: Connection, name: str, partitions: int = 1, **configs: str) -> None:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+    answer = await connection.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+
+
+def produce_request(topic: str, *values: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
+    batch = encode_batch([Record(0, EPOCH_MS, None, value) for value in values])
+    data = PartitionProduceData(index=partition, records=bytes(batch))
+    return ProduceRequest(
+        acks=acks, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+
+
+async def produce(connection: Connection, topic: str, *values: bytes, partition: int = 0) -> PartitionProduceResponse:
+    answer = await connection.call(
+        produce_request(topic, *values, partition=partition), ProduceResponse, version=PRODUCE_VERSION
+    )
+    return answer.responses[0].partition_responses[0]
+
+
+def fetch_request(
+    topic: str, offset: int, partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1
+) -> FetchRequest:
+    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=topic, partitions=[row])],
+    )
+
+
+def values_of(answer: FetchResponse) -> list[bytes | None]:
+    records = bytes(answer.responses[0].partitions[0].records or b"")  # type: ignore[call-overload]
+    found: list[bytes | None] = []
+    at = 0
+    while at < len(records):
+        found += [record.value for record in decode_batch(records, at)]
+        at += 12 + int.from_bytes(records[at + 8 : at + 12], "big")
+    return found
+
+
+async def read_all(connection: Connection, topic: str, partition: int = 0) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    while True:
+        answer = await connection.call(
+            fetch_request(topic, len(found), partition), FetchResponse, version=FETCH_VERSION
+        )
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        values = values_of(answer)
+        if not values:
+            return found
+        found += values
+
+
+def test_a_fetch_with_nothing_to_read_answers_at_its_deadline() -> None:
+    async def scenario(network: SimNetwork) -> float:
+        machine = SimBroker(network)
+        await machine.start()
+        connection = await machine.connect()
+        await create(connection, "orders")
+        before_s = machine.loop.time()
+        answer = await connection.call(
+            fetch_request("orders", 0, max_wait_ms=5_000), FetchResponse, version=FETCH_VERSION
+        )
+        took_s = machine.loop.time() - before_s
+        assert values_of(answer) == []
+        await machine.stop()
+        return took_s
+
+    assert simulate(scenario) == pytest.approx(5.0, abs=0.01)
+
+
+def test_a_waiting_fetch_is_answered_by_the_append_it_waits_for() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        await machine.start()
+        reader, writer = await machine.connect(), await machine.connect()
+        await create(writer, "orders")
+        waiting = asyncio.create_task(
+            reader.call(fetch_request("orders", 0, max_wait_ms=60_000), FetchResponse, version=FETCH_VERSION)
+        )
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await produce(writer, "orders", b"one")
+        assert values_of(await waiting) == [b"one"]
+        assert machine.loop.time() < 2
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_answers_leave_in_the_order_of_the_requests_and_appends_do_not_wait() -> None:
+    """A fetch that waits holds back the answers behind it, never the appends."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        await machine.start()
+        connection, other = await machine.connect(), await machine.connect()
+        await create(connection, "orders", partitions=2)
+        order: list[str] = []
+
+        async def call(name: str, request: object, response: type, version: int) -> None:
+            await connection.call(request, response, version=version)  # type: ignore[arg-type]
+            order.append(name)
+
+        calls = [
+            asyncio.create_task(
+                call("fetch", fetch_request("orders", 0, max_wait_ms=3_000), FetchResponse, FETCH_VERSION)
+            ),
+            asyncio.create_task(
+                call("produce", produce_request("orders", b"x", partition=1), ProduceResponse, PRODUCE_VERSION)
+            ),
+            asyncio.create_task(call("metadata", MetadataRequest(), MetadataResponse, 9)),
+        ]
+        await asyncio.sleep(1)
+        assert await read_all(other, "orders", partition=1) == [b"x"]
+        assert order == []
+        await asyncio.gather(*calls)
+        assert order == ["fetch", "produce", "metadata"]
+        assert machine.loop.time() >= 3
+        await machine.stop()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_acknowledged_record_survives_a_kill(seed: int) -> None:
+    """The process dies, the machine does not: what was written is in the page cache."""
+
+    async def scenario(network: SimNetwork) -> None:
+        rng = random.Random(seed)
+        machine = SimBroker(network, seed, {"log.segment.bytes": "2000"}, delay_ms_max=5)
+        await machine.start()
+        connection = await machine.connect()
+        await create(connection, "orders")
+        sent: list[bytes | None] = []
+        for _ in range(3):
+            for _ in range(rng.randrange(30)):
+                values = [rng.randbytes(rng.randrange(200)) for _ in range(rng.randrange(1, 4))]
+                row = await produce(connection, "orders", *values)
+                assert (row.error_code, row.base_offset) == (ErrorCode.NONE, len(sent))
+                sent += values
+                if rng.random() < 0.1:
+                    await asyncio.sleep(rng.uniform(0, 10))
+            await machine.crash(power=False)
+            await machine.start()
+            connection = await machine.connect()
+            assert await read_all(connection, "orders") == sent
+        await machine.stop()
+
+    simulate(scenario, seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_every_write_flushed_nothing_acknowledged_is_lost_with_the_power(seed: int) -> None:
+    async def scenario(network: SimNetwork) -> None:
+        rng = random.Random(seed)
+        machine = SimBroker(network, seed, {"log.segment.bytes": "3000"}, delay_ms_max=5)
+        await machine.start()
+        connection = await machine.connect()
+        await create(connection, "orders", flush_messages="1")
+        sent: list[bytes | None] = []
+        for _ in range(3):
+            for _ in range(rng.randrange(20)):
+                value = rng.randbytes(rng.randrange(300))
+                row = await produce(connection, "orders", value)
+                assert row.error_code == ErrorCode.NONE
+                sent.append(value)
+            await machine.crash(power=True)
+            await machine.start()
+            connection = await machine.connect()
+            assert await read_all(connection, "orders") == sent
+        await machine.stop()
+
+    simulate(scenario, seed)
+
+
+def test_a_failed_directory_takes_only_its_partitions_with_it() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network, settings={"log.dirs": "/data/a,/data/b"})
+        broker = await machine.start()
+        connection = await machine.connect()
+        await create(connection, "orders", partitions=2)
+        await produce(connection, "orders", b"kept", partition=0)
+        await produce(connection, "orders", b"kept", partition=1)
+        log = broker.replicas.find("orders", 0).log
+        assert log is not None
+        machine.files.fail("append", path=f"{log.directory.path}/*")
+        refused = await produce(connection, "orders", b"lost", partition=0)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert refused.error_message is not None and log.directory.path in refused.error_message
+        assert (await produce(connection, "orders", b"more", partition=1)).error_code == ErrorCode.NONE
+        assert await read_all(connection, "orders", partition=1) == [b"kept", b"more"]
+        machine.files.heal()
+        await machine.stop()
+        await machine.start()
+        connection = await machine.connect()
+        assert await read_all(connection, "orders", partition=0) == [b"kept"]
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_topics_are_made_on_first_mention_where_that_is_allowed() -> None:
+    async def scenario(network: SimNetwork, is_allowed: bool) -> int:
+        machine = SimBroker(network, settings={"auto.create.topics.enable": str(is_allowed).lower()})
+        await machine.start()
+        connection = await machine.connect()
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="fresh")])
+        answer = await connection.call(request, MetadataResponse, version=9)
+        await machine.stop()
+        return answer.topics[0].error_code
+
+    assert simulate(lambda network: scenario(network, True)) == ErrorCode.NONE
+    assert simulate(lambda network: scenario(network, False)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

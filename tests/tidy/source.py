@@ -1,0 +1,64 @@
+"""The project's own text, as the tidy tests read it: parsed once, whatever git tracks or is about to."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "millstream"
+
+
+class Module(NamedTuple):
+    """A module of the package."""
+
+    path: Path
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        """Its path below the package, as ``storage/log.py``."""
+        return self.path.relative_to(PACKAGE).as_posix()
+
+    @property
+    def room(self) -> str:
+        """The folder at the top of it; a module of none is a room by itself."""
+        return self.name.split("/")[0].removesuffix(".py")
+
+    @property
+    def dotted(self) -> str:
+        """As it is imported."""
+        return "millstream." + self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every module of the package."""
+    return tuple(Module(path, ast.parse(path.read_text(), str(path))) for path in sorted(PACKAGE.rglob("*.py")))
+
+
+def imports(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a module imports, also inside functions and for types only."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.name}:{node.lineno}: imports are written in full"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Every file that git tracks and that is there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return tuple(path for name in listed.split("\0") if name and (path := ROOT / name).is_file())
+
+
+def python_files() -> Iterator[Path]:
+    """Every Python file of the project: the package, the tests, the benchmarks."""
+    for folder in ("src", "tests", "bench"):
+        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "node_modules" not in path.parts)

@@ -1,0 +1,142 @@
+"""Rooms import only what stands below them, and machines import nothing that acts."""
+
+import ast
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.source import PACKAGE, ROOT, Module, imports, modules
+
+#: From the top down.  A room may import those of the floors below its own; rooms of one floor never import each other.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("__main__",),
+    ("cli", "console"),
+    ("pipelines",),
+    ("broker", "client"),
+    ("controller", "coordination"),
+    ("replication",),
+    ("registry", "storage"),
+    ("net", "security"),
+    ("config", "metrics"),
+    ("protocol",),
+    ("model",),
+    ("__init__",),
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+#: What acts on the world: a pure module has none of it.
+ACTING = frozenset(
+    {"asyncio", "kazoo", "logging", "multiprocessing", "os", "random", "shutil", "signal", "socket", "sqlite3"}
+    | {"subprocess", "threading", "time", "uvloop"}
+)
+#: Machines and tables: an event and the time in, decisions out.  A pattern may name modules yet to come.
+PURE = (
+    "config/[!s]*.py",
+    "config/setting.py",
+    "controller/brokers.py",
+    "controller/context.py",
+    "controller/deletion.py",
+    "controller/elections.py",
+    "controller/partition_states.py",
+    "controller/placement.py",
+    "controller/replica_states.py",
+    "controller/requests.py",
+    "coordination/groups/*.py",
+    "coordination/transactions/*.py",
+    "metrics/*.py",
+    "model/[!c]*.py",
+    "model/columns.py",
+    "model/compression.py",
+    "protocol/*.py",
+    "protocol/*/*.py",
+    "registry/nodes.py",
+    "replication/admission.py",
+    "replication/fetch_sessions.py",
+    "replication/role.py",
+    "storage/compaction_plan.py",
+    "storage/leader_epochs.py",
+    "storage/producer_state.py",
+    "storage/retention.py",
+    "storage/transaction_fates.py",
+)
+
+#: Whoever reads a clock, draws a number or starts a thread by itself; everyone else is given one.
+REACHING = {
+    "time": ("cli/*.py", "cli/*/*.py", "model/clock.py", "storage/compaction.py"),  # The last paces a worker process.
+    "threading": ("storage/directory.py",),  # For a lock alone.
+    "subprocess": (),
+    "kazoo": ("registry/zookeeper.py",),
+    "sqlite3": ("registry/store.py",),
+}
+
+
+def _matches(module: Module, patterns: tuple[str, ...]) -> bool:
+    return any(PurePosixPath("/" + module.name).match("/" + pattern) for pattern in patterns)
+
+
+def _room_of(imported: str) -> str | None:
+    """The room an import leads to, or None when it leads out of the project."""
+    parts = imported.split(".")
+    if parts[0] != "millstream":
+        return None
+    if len(parts) > 1 and ((PACKAGE / parts[1]).is_dir() or (PACKAGE / f"{parts[1]}.py").is_file()):
+        return parts[1]
+    return "__init__"
+
+
+def test_every_room_stands_on_a_floor() -> None:
+    assert {module.room for module in modules()} <= set(FLOOR_OF)
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
+def test_a_room_imports_only_what_stands_below_it(module: Module) -> None:
+    wrong = [
+        f"{module.name}:{line} imports {imported}"
+        for line, imported in imports(module)
+        if (room := _room_of(imported)) and room != module.room and FLOOR_OF[room] <= FLOOR_OF[module.room]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in modules() if _matches(module, PURE)], ids=lambda module: module.name
+)
+def test_a_pure_module_imports_nothing_that_acts(module: Module) -> None:
+    wrong = [
+        f"{module.name}:{line} imports {imported}"
+        for line, imported in imports(module)
+        if imported.split(".")[0] in ACTING
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern in PURE if "*" not in pattern])
+def test_every_pure_module_is_still_there(pattern: str) -> None:
+    """A machine that was renamed must not leave the table's watch unseen."""
+    assert (PACKAGE / pattern).is_file()
+
+
+def test_only_those_named_reach_for_what_others_are_given() -> None:
+    wrong = [
+        f"{module.name}:{line} imports {imported}"
+        for module in modules()
+        for line, imported in imports(module)
+        if imported.split(".")[0] in REACHING and not _matches(module, REACHING[imported.split(".")[0]])
+    ]
+    assert not wrong
+
+
+def test_a_wrong_import_would_be_seen() -> None:
+    """The rules themselves are tried on a module that breaks them."""
+    tree = ast.parse("from millstream.broker.broker import Broker\ndef f():\n    import time\n")
+    module = Module(PACKAGE / "storage" / "retention.py", tree)
+    assert [_room_of(imported) for _, imported in imports(module)] == ["broker", None]
+    assert FLOOR_OF["broker"] < FLOOR_OF["storage"]
+    assert _matches(module, PURE)
+    assert "time" in ACTING
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert [room for room in sorted(rooms) if f"`{room}/`" not in text] == []
