@@ -390,9 +390,6 @@ class MemoryFiles:
         self._folder(path).sync()
 
     def volume_bytes(self, path: str) -> tuple[int, int]:
-        return 1 << 40, (1 << 40) - self.used_bytes
-
-    def volume_bytes(self, path: str) -> tuple[int, int]:
         size = ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return size, size - self.used_bytes
 
