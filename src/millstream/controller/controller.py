@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 #: Writes in one transaction; ZooKeeper takes a megabyte, and these are a few hundred bytes each.
 WRITES_PER_MULTI = 2_000
+#: How often the wait between failed attempts to be controller is doubled.
+BACKOFF_DOUBLINGS_MAX = 6
 
 
 class Controller:
@@ -63,6 +65,7 @@ class Controller:
         self._events: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any] | None]] = asyncio.Queue()
         self._handler: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._failures = 0  #: in a row
         self._watches: list[Watch] = []
 
     @property
@@ -197,6 +200,7 @@ class Controller:
         self._open_outboxes(context)
         await self._carry_out(context, brokers.take_over(context, self.settings))
         await self._pursue_deletions(context, context.doomed)
+        self._failures = 0
 
     async def _brokers_changed(self) -> None:
         context = self._context
@@ -365,8 +369,10 @@ class Controller:
     def _stand_again_later(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
+        delay_ms = self.settings.retry_backoff_ms << min(self._failures, BACKOFF_DOUBLINGS_MAX)
+        self._failures += 1
         loop = asyncio.get_running_loop()
-        self._retry = loop.call_later(self.settings.retry_backoff_ms / 1_000, self._poster(self._controller_changed))
+        self._retry = loop.call_later(delay_ms / 1_000, self._poster(self._controller_changed))
 
 
 def _fail(answer: asyncio.Future[Any] | None, error: Exception) -> None:

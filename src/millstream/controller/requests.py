@@ -155,7 +155,8 @@ def _update_metadata(context: Context, decision: Decision) -> Iterable[BrokerReq
         return
     live = [_live_broker(context.brokers[broker_id]) for broker_id in sorted(context.brokers)]
     everything = _metadata(context, [key for key, _ in context.partitions()]) if decision.welcomed else []
-    changed = _metadata(context, decision.announced)
+    is_anyone_else = not context.brokers.keys() <= decision.welcomed
+    changed = _metadata(context, decision.announced) if is_anyone_else else []
     for broker_id, broker in sorted(context.brokers.items()):
         is_full = broker_id in decision.welcomed
         if not (is_full or decision.announced or decision.is_membership_changed):

@@ -273,16 +273,19 @@ CONFIG_CHANGES = NodeType("/config/changes", _empty, _ignored)
 CONFIG_CHANGE = NodeType("/config/changes/config_change_{}", _encode_change, _read_change)
 PRODUCER_IDS = NodeType("/latest_producer_id_block", _encode_block, _read_block)
 
-#: Nodes that are always there, in the order to make them.
+#: Nodes that are always there, parents first.
 LASTING_PATHS = (
     "/cluster",
+    "/brokers",
     BROKER_IDS.path(),
     TOPIC_NAMES.path(),
+    "/brokers/seqid",
+    "/config",
     CONFIG_CHANGES.path(),
     *(OVERRIDE_NAMES.path(kind) for kind in (TOPICS, BROKERS, "clients", "users", "ips")),
+    "/admin",
     DELETED_TOPICS.path(),
     "/consumers",
-    "/brokers/seqid",
     "/isr_change_notification",
     "/log_dir_event_notification",
     PRODUCER_IDS.path(),

@@ -161,14 +161,13 @@ class Store:
 
     def stat(self, path: str) -> Stat | None:
         with self._failures():
-            row = self._db.execute(_SELECT_STAT, _key(path)).fetchone()
-        return None if row is None else Stat._make(row)
+            return self._stat(path)
 
     def children(self, path: str) -> list[str]:
         with self._failures():
             names = [name for (name,) in self._db.execute(_SELECT_CHILDREN, (path,))]
-        if not names:
-            self._require(path)
+            if not names:
+                self._require(path)
         return names
 
     def sync(self) -> None:
@@ -216,8 +215,12 @@ class Store:
     def _check(self, op: Check, session_id: int, transaction: Transaction) -> None:
         self._require(op.path, op.version)
 
+    def _stat(self, path: str) -> Stat | None:
+        row = self._db.execute(_SELECT_STAT, _key(path)).fetchone()
+        return None if row is None else Stat._make(row)
+
     def _require(self, path: str, version: int = ANY_VERSION) -> Stat:
-        stat = self.stat(path)
+        stat = self._stat(path)
         if stat is None:
             raise NoNode(path)
         if version not in (ANY_VERSION, stat.version):

@@ -1,0 +1,291 @@
+"""The controller of one broker on a real tree: what its callers rely on.  Stories of several are in scenarios."""
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream.controller.controller import WRITES_PER_MULTI, Controller
+from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID, TopicPartition
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
+from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
+from millstream.registry.membership import lay_out, register_broker
+from millstream.registry.nodes import PARTITION_STATE, TOPIC, BrokerRegistration, Endpoint
+from millstream.registry.store import MEMORY
+from tests.simulation.loop import SimClock, SimLoop
+
+
+class OwnBroker:
+    """A broker that does whatever it is told, once it is let."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.failure: Exception | None = None
+
+    async def send(self, broker_id: int, request: Any) -> Any:
+        assert broker_id == 0
+        await self.may_answer.wait()
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+        self.heard.append(request)
+        return request.RESPONSE()
+
+
+class Single:
+    """A cluster of one."""
+
+    def __init__(self, path: str = MEMORY, settings: ControllerSettings | None = None) -> None:
+        self.tree = EmbeddedTree(path, call_soon=asyncio.get_running_loop().call_soon)
+        self.registry: EmbeddedRegistry = self.tree.session()
+        self.broker = OwnBroker()
+        self.controller = Controller(
+            0,
+            self.registry,
+            SimClock(asyncio.get_running_loop()),
+            random.Random(1),
+            self.broker,
+            settings or ControllerSettings(),
+        )
+
+    async def start(self) -> "Single":
+        await lay_out(self.registry)
+        await register_broker(self.registry, 0, BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),)))
+        await self.controller.start()
+        return self
+
+    async def stop(self) -> None:
+        await self.controller.close()
+        await self.registry.close()
+        await self.tree.close()
+
+
+def on_one_broker(scenario: Callable[[Single], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        single = await Single().start()
+        await scenario(single)
+        await single.stop()
+
+    def test() -> None:
+        with asyncio.Runner(loop_factory=SimLoop) as runner:
+            runner.run(run())
+
+    test.__doc__ = scenario.__doc__
+    return test
+
+
+def run(scenario: Awaitable[None]) -> None:
+    async def wrapped() -> None:
+        await scenario
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(wrapped())
+
+
+@on_one_broker
+async def test_when_start_returns_the_broker_was_told_everything(single: Single) -> None:
+    assert single.controller.is_active
+    assert single.controller.epoch == 1
+    assert [type(request) for request in single.broker.heard] == [LeaderAndIsrRequest, UpdateMetadataRequest]
+
+
+@on_one_broker
+async def test_a_creation_is_answered_when_the_broker_knows_the_topic(single: Single) -> None:
+    single.broker.may_answer.clear()
+    call = asyncio.create_task(single.controller.create_topics([NewTopic("orders")]))
+    await asyncio.sleep(1)
+    assert not call.done()
+    single.broker.may_answer.set()
+    (result,) = await call
+    assert (result.num_partitions, result.replication_factor) == (1, 1)
+    assert single.broker.heard[-1].topic_states[0].topic_id == result.topic_id != ZERO_UUID
+
+
+@on_one_broker
+async def test_one_request_creates_what_it_can(single: Single) -> None:
+    results = await single.controller.create_topics(
+        [NewTopic("a.b"), NewTopic("c"), NewTopic("c"), NewTopic("a_b"), NewTopic("d", configs={"retention.ms": None})]
+    )
+    assert [result.error_code for result in results] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_CONFIG,
+    ]
+    assert await single.registry.children("/brokers/topics") == ["a.b"]
+    told = [request for request in single.broker.heard if isinstance(request, LeaderAndIsrRequest)]
+    assert len(told) == 2, "one request for all the topics of a call"
+
+
+@on_one_broker
+async def test_validating_only_writes_and_tells_nothing(single: Single) -> None:
+    heard = len(single.broker.heard)
+    (result,) = await single.controller.create_topics([NewTopic("orders", 3)], validate_only=True)
+    assert (result.error_code, result.num_partitions, result.topic_id) == (ErrorCode.NONE, 3, ZERO_UUID)
+    await single.controller.create_topics([NewTopic("orders")])
+    (result,) = await single.controller.create_partitions([MorePartitions("orders", 5)], validate_only=True)
+    assert result.error_code == ErrorCode.NONE
+    assert await single.registry.children("/brokers/topics/orders/partitions") == ["0"]
+    assert len(single.broker.heard) == heard + 2
+
+
+@on_one_broker
+async def test_topics_are_deleted_by_name_and_by_id(single: Single) -> None:
+    created = await single.controller.create_topics([NewTopic("a"), NewTopic("b")])
+    results = await single.controller.delete_topics(["a", created[1].topic_id, "a", "c", bytes(16)])
+    assert [result.error_code for result in results] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+    assert results[1].name == "b"
+    assert await single.registry.children("/brokers/topics") == []
+    (again,) = await single.controller.create_topics([NewTopic("a")])
+    assert again.topic_id != created[0].topic_id
+
+
+@on_one_broker
+async def test_a_topic_wider_than_one_transaction_is_created_and_deleted_whole(single: Single) -> None:
+    count = WRITES_PER_MULTI + 7
+    (result,) = await single.controller.create_topics([NewTopic("wide", count)])
+    assert result.num_partitions == count
+    keys = [TopicPartition("wide", number) for number in range(count)]
+    nodes = await single.registry.get_many([PARTITION_STATE.path(*key) for key in keys])
+    assert None not in nodes
+    await single.controller.delete_topics(["wide"])
+    assert await single.registry.children("/brokers/topics") == []
+    assert await single.registry.children("/config/topics") == []
+
+
+@on_one_broker
+async def test_a_creation_cut_short_by_a_crash_is_finished_by_the_next_controller(single: Single) -> None:
+    await single.controller.create_topics([NewTopic("orders", 3)])
+    await single.controller.close()
+    for path in ("/brokers/topics/orders/partitions/2/state", "/brokers/topics/orders/partitions/2"):
+        await single.registry.delete(path)  # As if the second transaction had never come.
+    await single.controller.start()
+    state = PARTITION_STATE.decode((await single.registry.get("/brokers/topics/orders/partitions/2/state")).data)
+    assert (state.leader, state.leader_epoch, state.controller_epoch) == (0, 0, 2)
+    assert len(single.broker.heard[-1].topic_states[0].partition_states) == 3
+
+
+@on_one_broker
+async def test_a_caller_who_gives_up_does_not_interrupt_the_controller(single: Single) -> None:
+    single.broker.may_answer.clear()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(single.controller.create_topics([NewTopic("orders")]), 0.1)
+    single.broker.may_answer.set()
+    (result,) = await single.controller.create_topics([NewTopic("orders")])
+    assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert (await single.controller.delete_topics(["orders"]))[0].error_code == ErrorCode.NONE
+
+
+@on_one_broker
+async def test_a_request_without_an_answer_is_sent_again(single: Single) -> None:
+    single.broker.failure = ConnectionResetError()
+    (result,) = await single.controller.create_topics([NewTopic("orders")])
+    assert result.error_code == ErrorCode.NONE
+    assert [type(request) for request in single.broker.heard[-2:]] == [LeaderAndIsrRequest, UpdateMetadataRequest]
+
+
+@on_one_broker
+async def test_a_closed_controller_is_no_controller(single: Single) -> None:
+    await single.controller.close()
+    assert not single.controller.is_active
+    assert await single.registry.exists("/controller") is None
+    with pytest.raises(ProtocolError) as caught:
+        await single.controller.create_topics([NewTopic("orders")])
+    assert caught.value.code == ErrorCode.NOT_CONTROLLER
+
+
+@on_one_broker
+async def test_a_controller_whose_node_was_taken_away_stands_again_with_a_new_epoch(single: Single) -> None:
+    await single.registry.delete("/controller")
+    await asyncio.sleep(1)
+    assert single.controller.is_active
+    assert single.controller.epoch == 2
+
+
+@on_one_broker
+async def test_a_write_behind_its_back_makes_the_controller_read_everything_anew(single: Single) -> None:
+    await single.controller.create_topics([NewTopic("orders")])
+    node = await single.registry.get(TOPIC.path("orders"))
+    await single.registry.set(TOPIC.path("orders"), node.data)
+    with pytest.raises(ProtocolError):
+        await single.controller.create_partitions([MorePartitions("orders", 2)])
+    assert single.controller.epoch == -1
+    await asyncio.sleep(1)
+    assert single.controller.epoch == 2
+    (result,) = await single.controller.create_partitions([MorePartitions("orders", 2)])
+    assert result.error_code == ErrorCode.NONE
+
+
+def test_deletion_may_be_switched_off() -> None:
+    async def scenario() -> None:
+        single = await Single(settings=ControllerSettings(delete_topic_enable=False)).start()
+        await single.controller.create_topics([NewTopic("orders")])
+        (result,) = await single.controller.delete_topics(["orders"])
+        assert result.error_code == ErrorCode.TOPIC_DELETION_DISABLED
+        await single.stop()
+
+    run(scenario())
+
+
+def test_defaults_come_from_the_settings() -> None:
+    async def scenario() -> None:
+        single = await Single(settings=ControllerSettings(num_partitions=4, default_replication_factor=2)).start()
+        asked = [NewTopic("orders"), NewTopic("narrow", replication_factor=1)]
+        refused, created = await single.controller.create_topics(asked)
+        assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert created.num_partitions == 4
+        await single.stop()
+
+    run(scenario())
+
+
+def test_a_failing_disk_refuses_the_creation_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        single = await Single(str(tmp_path / "registry.db")).start()
+        real = os.fdatasync
+
+        def broken(fd: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fdatasync", broken)
+        with pytest.raises(ProtocolError) as caught:
+            await single.controller.create_topics([NewTopic("orders")])
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        monkeypatch.setattr(os, "fdatasync", real)
+        await single.stop()
+
+    run(scenario())
+
+
+def test_a_full_disk_refuses_the_creation_until_there_is_space(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        single = await Single(str(tmp_path / "registry.db")).start()
+        database = single.tree._store._db
+        database.execute("PRAGMA max_page_count = 1")  # SQLite takes the pages it has, and reports a full disk beyond.
+        with pytest.raises(ProtocolError) as caught:
+            await single.controller.create_topics([NewTopic("orders", 500)])
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "disk is full" in caught.value.detail
+        database.execute("PRAGMA max_page_count = 100000")
+        await asyncio.sleep(60)
+        (result,) = await single.controller.create_topics([NewTopic("orders", 500)])
+        assert result.error_code == ErrorCode.NONE
+        await single.stop()
+
+    run(scenario())

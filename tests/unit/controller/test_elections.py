@@ -1,0 +1,63 @@
+import pytest
+
+from millstream.controller import elections, partition_states, replica_states
+from millstream.controller.elections import Elected
+from millstream.controller.partition_states import Phase
+from millstream.controller.replica_states import ReplicaPhase
+
+
+def test_a_new_partition_is_led_by_its_first_live_replica_and_all_live_ones_are_in_sync() -> None:
+    assert elections.initial((1, 2, 3), {2, 3}) == Elected(2, (2, 3))
+    assert elections.initial((1, 2), {3}) is None
+
+
+def test_a_lost_leader_is_followed_by_the_first_live_replica_in_sync() -> None:
+    assert elections.offline((1, 2, 3), (3, 2, 1), {2, 3}) == Elected(2, (3, 2))
+    assert elections.offline((1, 2, 3), (3,), {2, 3}) == Elected(3, (3,))
+
+
+def test_nobody_outside_the_in_sync_set_leads_unless_allowed() -> None:
+    assert elections.offline((1, 2, 3), (1,), {2, 3}) is None
+    unclean = elections.offline((1, 2, 3), (1,), {2, 3}, is_unclean_allowed=True)
+    assert unclean == Elected(2, (2,), is_unclean=True)
+    assert elections.offline((1, 2, 3), (1,), set(), is_unclean_allowed=True) is None
+
+
+def test_an_allowed_unclean_election_is_clean_where_it_can_be() -> None:
+    assert elections.offline((1, 2, 3), (3,), {2, 3}, is_unclean_allowed=True) == Elected(3, (3,))
+
+
+def test_a_reassigned_partition_is_led_by_a_target_that_is_in_sync() -> None:
+    assert elections.reassigned((4, 5), (1, 2, 5), {1, 2, 4, 5}) == Elected(5, (1, 2, 5))
+    assert elections.reassigned((4, 5), (1, 2), {1, 2, 4, 5}) is None
+
+
+def test_the_preferred_leader_is_the_first_replica_or_nobody() -> None:
+    assert elections.preferred((1, 2), (2, 1), {1, 2}) == Elected(1, (2, 1))
+    assert elections.preferred((1, 2), (2,), {1, 2}) is None
+    assert elections.preferred((1, 2), (1, 2), {2}) is None
+
+
+def test_a_broker_that_leaves_is_followed_by_one_that_stays() -> None:
+    assert elections.controlled_shutdown((1, 2, 3), (1, 2, 3), {1, 2, 3}, {1, 2}) == Elected(3, (3,))
+    assert elections.controlled_shutdown((1, 2), (1,), {1, 2}, {1}) is None
+
+
+@pytest.mark.parametrize("before", Phase)
+@pytest.mark.parametrize("after", Phase)
+def test_a_partition_enters_only_what_its_table_allows(before: Phase, after: Phase) -> None:
+    if after in partition_states.TRANSITIONS[before]:
+        assert partition_states.entered(before, after) is after
+    else:
+        with pytest.raises(AssertionError, match="cannot become"):
+            partition_states.entered(before, after)
+
+
+@pytest.mark.parametrize("before", ReplicaPhase)
+@pytest.mark.parametrize("after", ReplicaPhase)
+def test_a_replica_enters_only_what_its_table_allows(before: ReplicaPhase, after: ReplicaPhase) -> None:
+    if after in replica_states.TRANSITIONS[before]:
+        assert replica_states.entered(before, after) is after
+    else:
+        with pytest.raises(AssertionError, match="cannot become"):
+            replica_states.entered(before, after)
