@@ -33,6 +33,7 @@ class SimBroker:
         self.clock = SimClock(self.loop)
         self.files = MemoryFiles(self.rng, self.clock)
         self.files.make_folder("/data")
+        self.files.sync_folder("/")
         self.settings = {"listeners": f"PLAINTEXT://{HOST}:{PORT}", "log.dirs": "/data/a", **(settings or {})}
         self._delay_ms_max = delay_ms_max
         self._tree = EmbeddedTree(call_soon=self.loop.call_soon)

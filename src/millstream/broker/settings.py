@@ -30,11 +30,13 @@ class LiveSettings:
         self._topics = TopicConfigs(registry, self._topic_changed)
         self._brokers = BrokerConfigs(registry, self._broker_changed)
         self._resolved: dict[str, TopicConfig] = {}
+        self._is_started = False
 
     async def start(self) -> None:
         """Read what was changed before, then follow."""
         await self._topics.start()
         await self._brokers.start()
+        self._is_started = True
 
     async def close(self) -> None:
         """Follow no longer."""
@@ -98,7 +100,8 @@ class LiveSettings:
 
     def _topic_changed(self, topic: str) -> None:
         self._resolved.pop(topic, None)
-        self._on_topic_changed(topic)
+        if self._is_started:
+            self._on_topic_changed(topic)
 
     def _broker_changed(self, name: str) -> None:
         own = str(self.config.broker_id)
@@ -108,7 +111,8 @@ class LiveSettings:
             dynamic=self._brokers.get(own), dynamic_default=self._brokers.get(DEFAULT_ENTITY)
         )
         self._resolved.clear()
-        self._on_broker_changed()
+        if self._is_started:
+            self._on_broker_changed()
 
     def _default_topic_config(self) -> TopicConfig:
         found = self._resolved.get("")

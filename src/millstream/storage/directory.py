@@ -99,6 +99,7 @@ class LogDirectory:
     def lock(self) -> None:
         """Make the folder and hold its lock; DirectoryError when another broker does."""
         self.files.make_folder(self.path)
+        self.files.sync_folder(self.path.rpartition("/")[0] or ("/" if self.path.startswith("/") else "."))
         self._lock = self.files.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
             raise DirectoryError(f"{self.path} is in use by another broker: stop that one, or name another directory")
