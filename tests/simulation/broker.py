@@ -15,6 +15,7 @@ from millstream.registry.embedded import EmbeddedTree
 from millstream.registry.tree import Registry
 from tests.simulation.files import MemoryFiles
 from tests.simulation.loop import SimClock, SimWorkers
+from tests.simulation.mount import Mount
 from tests.simulation.network import SimNetwork
 
 HOST = "broker"
@@ -43,7 +44,7 @@ class SimBroker:
         """Start on what the disk holds."""
         environment = Environment(
             clock=self.clock,
-            files=self.files,
+            files=Mount(self.files),
             network=self.network,
             workers=SimWorkers(self.rng, self._delay_ms_max),
             random=self.rng,

@@ -81,7 +81,7 @@ def fetch_request(
 
 
 def values_of(answer: FetchResponse) -> list[bytes | None]:
-    records = bytes(answer.responses[0].partitions[0].records or b"")  # type: ignore[call-overload]
+    records = bytes(answer.responses[0].partitions[0].records or b"")
     found: list[bytes | None] = []
     at = 0
     while at < len(records):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from millstream.storage.files import File, Files, OsFiles
 from tests.simulation.files import PAGE_BYTES, SHORT, MemoryFiles
+from tests.simulation.mount import Mount
 
 
 def disk(seed: int = 0) -> MemoryFiles:
@@ -140,6 +141,19 @@ def test_a_killed_process_loses_its_handles_and_locks_but_no_byte() -> None:
     del held
     assert files.lock("/d/.lock") is None, "the dead holder's handle must not free the living one's lock"
     assert files.read("/d/a") == b"x"
+
+
+def test_a_dead_process_cannot_reach_the_disk_by_any_call() -> None:
+    files = disk()
+    before: Files = Mount(files)
+    before.replace("/d/a", b"x")
+    files.kill()
+    with pytest.raises(OSError, match="dead"):
+        before.replace("/d/clean", b"")
+    with pytest.raises(OSError, match="dead"):
+        before.remove("/d/a")
+    after: Files = Mount(files)
+    assert after.list("/d") == ["a"]
 
 
 def test_a_fault_strikes_where_and_as_often_as_it_was_told() -> None:
