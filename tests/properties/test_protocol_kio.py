@@ -133,7 +133,7 @@ def _without_default_structs(message: Any, cls: type[Struct], kio_class: Any) ->
 
 
 @pytest.mark.parametrize(("cls", "version"), _KNOWN)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_kio_writes_and_reads_the_same_bytes(cls: type[Message], version: int, data: st.DataObject) -> None:
     """Both ways, for one drawn message: our bytes are theirs, theirs decode to it, and they read ours."""
@@ -150,13 +150,28 @@ def test_kio_writes_and_reads_the_same_bytes(cls: type[Message], version: int, d
 
 
 @pytest.mark.parametrize(("cls", "version"), _KNOWN)
-def test_kio_and_we_agree_from_which_version_on_a_message_is_flexible(cls: type[Message], version: int) -> None:
-    assert _kio_class(cls, version).__flexible__ == (version >= cls.FLEXIBLE_FROM)
+def test_kio_and_we_agree_on_what_may_be_null_and_on_defaults(cls: type[Message], version: int) -> None:
+    kio_class = _kio_class(cls, version)
+    assert kio_class.__flexible__ == (version >= cls.FLEXIBLE_FROM)
+    _check_nulls_and_defaults(cls, kio_class)
+
+
+def _check_nulls_and_defaults(cls: type[Struct], kio_class: Any) -> None:
+    for ours, theirs in _pairs(cls, kio_class):
+        stands_for_a_value = theirs.metadata.get("kafka_type") in ("uuid", "datetime_i64")
+        if not stands_for_a_value:
+            is_optional = type(None) in getattr(theirs.type, "__args__", ())
+            assert is_optional == ours.is_nullable(kio_class.__version__), theirs.name
+        of = ours.type.of if isinstance(ours.type, Array) else ours.type
+        if isinstance(of, type):
+            _check_nulls_and_defaults(of, _element_class(theirs))
+        elif theirs.default is not dataclasses.MISSING and of is ours.type:
+            assert _value_from_kio(theirs.default, ours.type, theirs) == ours.make_default(), theirs.name
 
 
 @pytest.mark.parametrize(("cls", "version"), [(cls, version) for cls, version in _KNOWN if issubclass(cls, Request)])
 @given(correlation_id=st.integers(-(2**31), 2**31 - 1), client_id=st.none() | st.text(st.characters(codec="utf-8")))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_request_headers_are_those_of_kio(
     cls: type[Message], version: int, correlation_id: int, client_id: str | None
 ) -> None:

@@ -131,7 +131,7 @@ def _joined(encoded: bytes | list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(("cls", "version"), _DECODED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_tuned_decoder_equals_the_compiled_one(cls: type[Message], version: int, data: st.DataObject) -> None:
     """On any message, common or not, and on any cut or change of one: the same fields or the same refusal."""
@@ -166,7 +166,7 @@ def test_a_tuned_decoder_handles_the_common_shape(cls: type[Message], version: i
 
 
 @pytest.mark.parametrize(("cls", "version"), _ENCODED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_tuned_encoder_equals_the_compiled_one(cls: type[Message], version: int, data: st.DataObject) -> None:
     common = _COMMON_RESPONSES.get(cls)

@@ -165,10 +165,9 @@ def test_the_versions_and_flexible_versions_are_those_of_kafka_3_9() -> None:
 
 def test_a_controlled_shutdown_worked_out_by_hand() -> None:
     """Version 3: broker 1 as int32, epoch 2 as int64, no tags; the answer names orders-3."""
-    assert encode(ControlledShutdownRequest(broker_id=1, broker_epoch=2), 3) == bytes.fromhex(
-        "00000001000000000000000200"
-    )
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=2)
+    assert encode(request, 3) == bytes.fromhex("00000001 0000000000000002 00")
     partitions = [RemainingPartition(topic_name="orders", partition_index=3)]
     answer = ControlledShutdownResponse(error_code=0, remaining_partitions=partitions)
-    assert encode(answer, 3) == b"\x00\x00\x02\x07orders\x00\x00\x00\x03\x00\x00"
-    assert encode(answer, 0) == b"\x00\x00\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x03"
+    assert encode(answer, 3) == bytes.fromhex("0000 02 07 6f7264657273 00000003 00 00")
+    assert encode(answer, 0) == bytes.fromhex("0000 00000001 0006 6f7264657273 00000003")

@@ -65,7 +65,7 @@ def test_a_message_without_records_is_one_part() -> None:
 
 def test_error_codes_are_written_as_their_numbers() -> None:
     encoded = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 0)
-    assert encoded == bytes.fromhex("002300000000")
+    assert encoded == bytes.fromhex("0023 00000000")
     assert decode(ApiVersionsResponse, encoded, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -76,7 +76,7 @@ def test_bytes_after_the_message_are_not_looked_at() -> None:
 
 def test_text_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(CorruptFrame, match="MetadataRequest v0: 'utf-8'"):
-        decode(MetadataRequest, bytes.fromhex("000000010001ff"), 0)
+        decode(MetadataRequest, bytes.fromhex("00000001 0001 ff"), 0)
 
 
 @pytest.mark.parametrize("count", ["7fffffff", "80000000", "fffffffe", "00000003"])

@@ -63,7 +63,7 @@ def _plain_request_decoder(compiled: Decoder) -> Decoder:
                     topic.topic = str(b[name_at:name_end], "utf-8")
                     topic.topic_id = ZERO_UUID
                     return _request(start, topic, p, "")  # type: ignore[arg-type]
-        except error:
+        except (error, IndexError):
             pass  # Too short for this shape; it may be another, or none.
         message: FetchRequest = compiled(b, at)
         return message
@@ -101,12 +101,12 @@ def _named_request_decoder(compiled: Decoder) -> Decoder:
                 ) = body(b, name_end)
                 # Rack and the message's own tags are the last two bytes, or this is another shape.
                 is_single = partitions == 2 and tags == 0 and topic_tags == 0 and forgotten == 1 and rack == 1
-                if is_single and b[name_end + 37 : name_end + 38] == b"\0":
+                if is_single and b[name_end + 37] == 0:
                     topic = _new(FetchTopic)
                     topic.topic = str(b[name_at:name_end], "utf-8")
                     topic.topic_id = ZERO_UUID
                     return _request(start, topic, p, "")  # type: ignore[arg-type]
-        except error:
+        except (error, IndexError):
             pass
         message: FetchRequest = compiled(b, at)
         return message
@@ -140,12 +140,12 @@ def _identified_request_decoder(version: int, compiled: Decoder) -> Decoder:
                 rack,
             ) = read(b, at)
             is_single = topics == 2 and partitions == 2 and tags == 0 and topic_tags == 0 and forgotten == 1
-            if is_single and rack == 1 and b[at + size : at + size + 1] == b"\0":
+            if is_single and rack == 1 and b[at + size] == 0:
                 topic.topic = ""
                 if not has_replica_id:
                     start.insert(0, -1)
                 return _request(start, topic, p, "")  # type: ignore[arg-type]
-        except error:
+        except (error, IndexError):
             pass
         message: FetchRequest = compiled(b, at)
         return message

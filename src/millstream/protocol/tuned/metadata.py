@@ -1,5 +1,6 @@
 """Metadata: an answer with many partitions, each written by one call."""
 
+from collections.abc import Callable
 from struct import Struct
 
 from millstream.protocol.compiler import Encoder
@@ -17,11 +18,11 @@ def metadata_response_encoder(version: int, compiled: Encoder) -> Encoder:
     # After the topics: the cluster's operations up to v10, an error from v13 on, and tags.
     tail_size = 4 * (8 <= version <= 10) + 2 * (version >= 13) + flexible
     empty_size = 1 if flexible else 4
-    packers: dict[tuple[int, int, int], Struct] = {}
+    packers: dict[tuple[int, int, int], Callable[..., bytes]] = {}
 
-    def packer(shape: tuple[int, int, int]) -> Struct:
+    def packer(shape: tuple[int, int, int]) -> Callable[..., bytes]:
         lists = "".join(f"{count_code}{length}i" for length in shape)
-        packers[shape] = Struct(f">hiii{lists}{end_code}")
+        packers[shape] = Struct(f">hiii{lists}{end_code}").pack
         return packers[shape]
 
     start = Struct(">h").pack
@@ -29,11 +30,8 @@ def metadata_response_encoder(version: int, compiled: Encoder) -> Encoder:
     end = Struct(f">i{end_code}" if version >= 8 else ">").pack
 
     def encode(m: MetadataResponse) -> bytes:
-        topics, m.topics = m.topics, []
-        try:
-            around: bytes = compiled(m)
-        finally:
-            m.topics = topics
+        topics = m.topics
+        around: bytes = compiled(_without_topics(m))
         cut = len(around) - tail_size
         out = [around[: cut - empty_size], _count(len(topics), flexible)]
         add = out.append
@@ -46,14 +44,14 @@ def metadata_response_encoder(version: int, compiled: Encoder) -> Encoder:
             for p in topic.partitions:
                 replicas, isr, offline = p.replica_nodes, p.isr_nodes, p.offline_replicas
                 shape = (len(replicas), len(isr), len(offline))
-                if flexible and max(shape) > _REPLICAS_MAX:
-                    return compiled(m)  # type: ignore[no-any-return]
                 try:
-                    found = packers[shape]
+                    pack = packers[shape]
                 except KeyError:
-                    found = packer(shape)
+                    if max(shape) > _REPLICAS_MAX:
+                        return compiled(m)  # type: ignore[no-any-return]
+                    pack = packer(shape)
                 add(
-                    found.pack(
+                    pack(
                         p.error_code,
                         p.partition_index,
                         p.leader_id,
@@ -71,6 +69,17 @@ def metadata_response_encoder(version: int, compiled: Encoder) -> Encoder:
         return b"".join(out)
 
     return encode
+
+
+def _without_topics(m: MetadataResponse) -> MetadataResponse:
+    return MetadataResponse(
+        throttle_time_ms=m.throttle_time_ms,
+        brokers=m.brokers,
+        cluster_id=m.cluster_id,
+        controller_id=m.controller_id,
+        cluster_authorized_operations=m.cluster_authorized_operations,
+        error_code=m.error_code,
+    )
 
 
 def _count(length: int, flexible: bool) -> bytes:

@@ -14,6 +14,10 @@ from millstream.protocol.wire import Buffer, encode_compact_string
 
 _new = object.__new__
 
+#: The partition's, the topic's and the message's tags, which follow the records.
+_read_tags = Struct(">HB").unpack_from
+_NO_TAGS = (0, 0)
+
 
 def _request(acks: int, timeout_ms: int, name: str, topic_id: bytes, index: int, records: memoryview) -> ProduceRequest:
     """The message, built without ``__init__``: filling slots is all it would do."""
@@ -78,7 +82,7 @@ def _named_request_decoder(compiled: Decoder) -> Decoder:
                 # Records of 127 to 16,382 bytes, the length of which takes two bytes, in front of three empty tags.
                 start = name_end + 7
                 end = start + (low & 127 | high << 7) - 1
-                if partitions == 2 and low > 127 and high < 128 and b[end : end + 3] == b"\0\0\0":
+                if partitions == 2 and low > 127 and high < 128 and _read_tags(b, end) == _NO_TAGS:
                     view = b if type(b) is memoryview else memoryview(b)
                     name = str(b[name_at:name_end], "utf-8")
                     return _request(acks, timeout_ms, name, ZERO_UUID, index, view[start:end])
@@ -100,7 +104,7 @@ def _identified_request_decoder(compiled: Decoder) -> Decoder:
             start = at + 31
             end = start + (low & 127 | high << 7) - 1
             is_single = transactional == 0 and topics == 2 and partitions == 2
-            if is_single and low > 127 and high < 128 and b[end : end + 3] == b"\0\0\0":
+            if is_single and low > 127 and high < 128 and _read_tags(b, end) == _NO_TAGS:
                 view = b if type(b) is memoryview else memoryview(b)
                 return _request(acks, timeout_ms, "", topic_id, index, view[start:end])
         except error:
