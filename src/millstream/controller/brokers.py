@@ -18,9 +18,10 @@ from millstream.registry.nodes import PartitionState
 
 
 def take_over(context: Context, settings: ControllerSettings) -> Decision:
-    """A new controller elects wherever nobody leads, then tells every broker everything."""
+    """A new controller settles every partition, then tells every broker everything."""
     decision = Decision(is_membership_changed=True, welcomed=set(context.brokers))
-    _elect_offline(context, settings, decision)
+    for key, partition in context.lasting_partitions():
+        _settle(context, key, partition, settings, decision)
     return decision
 
 
@@ -32,7 +33,8 @@ def brokers_came(context: Context, came: Collection[int], settings: ControllerSe
             if replica in came and partition.state is not None:
                 partition.move(replica, ReplicaPhase.ONLINE)
                 decision.announced.append(key)  # It is no longer among the offline replicas.
-    _elect_offline(context, settings, decision)
+        if partition.phase is not Phase.ONLINE:
+            _settle(context, key, partition, settings, decision)
     return decision
 
 
@@ -40,9 +42,8 @@ def brokers_went(context: Context, gone: Collection[int], settings: ControllerSe
     """Partitions led by a broker that is gone get another leader; it leaves every in-sync set but its last."""
     decision = Decision(is_membership_changed=True)
     for key, partition in context.lasting_partitions():
-        if not any(replica in gone for replica in partition.replicas):
-            continue
-        _replicas_lost(context, key, partition, settings, decision)
+        if any(replica in gone for replica in partition.replicas):
+            _lose_replicas(context, key, partition, settings, decision)
     return decision
 
 
@@ -52,7 +53,7 @@ def replicas_failed(context: Context, failed: Iterable[TopicPartition], settings
     for key in failed:
         partition = context.partition(key)
         if partition is not None and key.topic not in context.doomed:
-            _replicas_lost(context, key, partition, settings, decision)
+            _lose_replicas(context, key, partition, settings, decision)
     return decision
 
 
@@ -106,24 +107,7 @@ def elect_preferred(context: Context, keys: Iterable[TopicPartition]) -> Decisio
     return decision
 
 
-def _elect_offline(context: Context, settings: ControllerSettings, decision: Decision) -> None:
-    for key, partition in context.lasting_partitions():
-        if partition.phase not in (Phase.NEW, Phase.OFFLINE):
-            continue
-        live = context.live_replicas(key, partition)
-        if partition.state is None:
-            first = initial(partition.replicas, live)
-            if first is not None:
-                decision.changes.append(first_state(context, key, first.leader, first.isr))
-                decision.leads.append(Lead(key, live, is_new=True))
-                decision.announced.append(key)
-            continue
-        elected = _elect(key, partition, partition.state, live, settings)
-        if elected is not None:
-            _decide(context, key, partition.state, elected, live, decision)
-
-
-def _replicas_lost(
+def _lose_replicas(
     context: Context, key: TopicPartition, partition: Partition, settings: ControllerSettings, decision: Decision
 ) -> None:
     live = context.live_replicas(key, partition)
@@ -131,10 +115,22 @@ def _replicas_lost(
         if replica not in live:
             partition.move(replica, ReplicaPhase.OFFLINE)
     decision.announced.append(key)
-    state = partition.state
+    _settle(context, key, partition, settings, decision)
+
+
+def _settle(
+    context: Context, key: TopicPartition, partition: Partition, settings: ControllerSettings, decision: Decision
+) -> None:
+    """Give the partition the leader and the in-sync set that the live brokers allow; nothing if it has them."""
+    live, state = context.live_replicas(key, partition), partition.state
     if state is None:
+        first = initial(partition.replicas, live)
+        if first is not None:
+            decision.changes.append(first_state(context, key, first.leader, first.isr))
+            decision.leads.append(Lead(key, live, is_new=True))
+            decision.announced.append(key)
         return
-    if state.leader in live:
+    if partition.phase is Phase.ONLINE and state.leader in live:
         isr = tuple(replica for replica in state.isr if replica in live)
         if isr != state.isr:
             _decide(context, key, state, Elected(state.leader, isr), live, decision)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from millstream.controller import brokers, deletion, topics
+from millstream.controller import brokers, deletion, in_sync, topics
 from millstream.controller.context import Context, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import Channels, ControllerSettings, MorePartitions, NewTopic, TopicResult
@@ -25,6 +25,7 @@ from millstream.controller.writes import fence, writes
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from millstream.registry.nodes import BROKER_IDS, CONTROLLER
@@ -167,6 +168,16 @@ class Controller:
             return brokers.still_led(context, broker_id)
 
         return await self._as_controller(leave)
+
+    async def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Change in-sync sets as their leaders ask; answered when it is written."""
+
+        async def alter(context: Context) -> AlterPartitionResponse:
+            decision, response = in_sync.alter_partitions(context, request)
+            await self._carry_out(context, decision)
+            return response
+
+        return await self._as_controller(alter)
 
     async def elect_preferred(self, partitions: Iterable[TopicPartition]) -> None:
         """Give leadership back to the first replica of each partition, where it is in sync."""

@@ -6,9 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.controller.controller import Controller
-from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
+from millstream.controller.interface import (
+    LEADER_DURING_DELETE,
+    ControllerSettings,
+    MorePartitions,
+    NewTopic,
+    TopicResult,
+)
+from millstream.controller.requests import FULL
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
+from millstream.protocol.messages.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    BrokerState,
+)
 from millstream.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -50,6 +63,9 @@ class FakeBroker:
         self.epoch = -1
         self.unreachable_from: set[int] = set()
         self.failing: set[TopicPartition] = set()
+        #: What it was told last: (leader, leader epoch, in-sync set) of its replicas, leaders of everything.
+        self.roles: dict[TopicPartition, tuple[int, int, list[int]]] = {}
+        self.leaders: dict[TopicPartition, int] = {}
         self.controller = Controller(broker_id, registry, LoopClock(), FirstPlace(broker_id), cluster, cluster.settings)
         self._print = cluster.printed.append
         self._controller_epoch = 0
@@ -68,11 +84,14 @@ class FakeBroker:
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         self._print(f"{self.broker_id} LeaderAndIsr{KINDS[request.type]} by {request.controller_id}")
         topics = []
+        if request.type == FULL:
+            self.roles.clear()
         for topic in request.topic_states:
             answers = LeaderAndIsrTopicError(topic_id=topic.topic_id)
             topics.append(answers)
             for state in topic.partition_states:
                 key = TopicPartition(topic.topic_name, state.partition_index)
+                self.roles[key] = (state.leader, state.leader_epoch, state.isr)
                 error = ErrorCode.KAFKA_STORAGE_ERROR if key in self.failing else ErrorCode.NONE
                 answers.partition_errors.append(
                     LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=error)
@@ -89,8 +108,14 @@ class FakeBroker:
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         live = joined(broker.id for broker in request.live_brokers)
         self._print(f"{self.broker_id} UpdateMetadata{KINDS[request.type]} by {request.controller_id} live={live}")
+        if request.type == FULL:
+            self.leaders.clear()
         for topic in request.topic_states:
             for state in topic.partition_states:
+                key = TopicPartition(topic.topic_name, state.partition_index)
+                self.leaders[key] = state.leader
+                if state.leader == LEADER_DURING_DELETE:
+                    del self.leaders[key]
                 offline = f" offline={joined(state.offline_replicas)}" if state.offline_replicas else ""
                 self._print(f"  {topic.topic_name}-{state.partition_index} leader={state.leader}{offline}")
         return UpdateMetadataResponse()
@@ -100,6 +125,7 @@ class FakeBroker:
         for topic in request.topic_states:
             for state in topic.partition_states:
                 verb = "delete" if state.delete_partition else "stop"
+                self.roles.pop(TopicPartition(topic.topic_name, state.partition_index), None)
                 self._print(f"  {verb} {topic.topic_name}-{state.partition_index} epoch={state.leader_epoch}")
         return StopReplicaResponse()
 
@@ -126,14 +152,14 @@ class Cluster:
     def __init__(self) -> None:
         self.settings = ControllerSettings(unclean_allowed=lambda topic: topic.startswith("unclean"))
         self.printed: list[str] = []
-        self._tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
-        self._brokers: dict[int, FakeBroker] = {}
+        self.tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
+        self.brokers: dict[int, FakeBroker] = {}
         self._calls: list[asyncio.Task[None]] = []
 
     async def send(self, broker_id: int, request: Any) -> Any:
         """The channels of every controller."""
         await asyncio.sleep(0.001 * broker_id)  # Brokers answer in order, so that the print does not depend on luck.
-        broker = self._brokers.get(broker_id)
+        broker = self.brokers.get(broker_id)
         if broker is None or request.controller_id in broker.unreachable_from:
             raise ConnectionRefusedError(f"broker {broker_id} is not there")
         return broker.handle(request)
@@ -145,19 +171,19 @@ class Cluster:
         return list(self.printed)
 
     async def close(self) -> None:
-        for broker in self._brokers.values():
+        for broker in self.brokers.values():
             await broker.controller.close()
         for call in self._calls:
             call.cancel()
-        await self._tree.close()
+        await self.tree.close()
 
     async def do_start(self, command: Command) -> None:
         """start ID… [rack=R]: brokers register and stand for election."""
         for broker_id in map(int, command.arguments):
-            registry = self._tree.session()
+            registry = self.tree.session()
             await lay_out(registry)
             broker = FakeBroker(broker_id, registry, self)
-            self._brokers[broker_id] = broker
+            self.brokers[broker_id] = broker
             endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
             registration = BrokerRegistration((endpoint,), rack=command.options.get("rack"))
             broker.epoch = await register_broker(registry, broker_id, registration)
@@ -166,7 +192,7 @@ class Cluster:
     async def do_kill(self, command: Command) -> None:
         """kill ID…: brokers vanish at once, and their sessions with them."""
         for broker_id in map(int, command.arguments):
-            broker = self._brokers.pop(broker_id)
+            broker = self.brokers.pop(broker_id)
             self._silence(broker)
             handler = broker.controller._handler
             assert handler is not None
@@ -175,37 +201,37 @@ class Cluster:
 
     async def do_deafen(self, command: Command) -> None:
         """deafen ID: its session is over and nobody tells it, as when a process was paused."""
-        self._silence(self._brokers[int(command.arguments[0])])
+        self._silence(self.brokers[int(command.arguments[0])])
 
     def _silence(self, broker: FakeBroker) -> None:
         for watch in broker.registry._set_watches:
             watch.cancel()
-        self._tree._announce(self._tree._store.drop_ephemerals(broker.registry.session_id))
+        self.tree._announce(self.tree._store.drop_ephemerals(broker.registry.session_id))
 
     async def do_expire(self, command: Command) -> None:
         """expire ID: its session is over, it hears of it, and registers again."""
-        broker = self._brokers[int(command.arguments[0])]
+        broker = self.brokers[int(command.arguments[0])]
         broker.registry.expire()
         endpoint = Endpoint("PLAINTEXT", f"host{broker.broker_id}", 9092)
         broker.epoch = await register_broker(broker.registry, broker.broker_id, BrokerRegistration((endpoint,)))
 
     async def do_cut(self, command: Command) -> None:
         """cut ID from=ID,ID: requests of these do not reach it; it stays registered."""
-        broker = self._brokers[int(command.arguments[0])]
+        broker = self.brokers[int(command.arguments[0])]
         broker.unreachable_from = set(map(int, command.options["from"].split(",")))
 
     async def do_heal(self, command: Command) -> None:
-        self._brokers[int(command.arguments[0])].unreachable_from = set()
+        self.brokers[int(command.arguments[0])].unreachable_from = set()
 
     async def do_fail(self, command: Command) -> None:
         """fail ID PARTITION…: the disk of these replicas; told when the broker next hears of them."""
         broker_id, *keys = command.arguments
-        self._brokers[int(broker_id)].failing |= {key_of(key) for key in keys}
+        self.brokers[int(broker_id)].failing |= {key_of(key) for key in keys}
 
     async def do_create(self, command: Command) -> None:
         """create NAME [partitions=N] [replicas=N] [assign=1,2/2,3] [KEY.NAME=VALUE…] [validate] [at=ID]"""
         options = dict(command.options)
-        broker = self._brokers[int(options.pop("at"))] if "at" in options else self._active()
+        broker = self.brokers[int(options.pop("at"))] if "at" in options else self._active()
         assign = options.pop("assign", "")
         topic = NewTopic(
             command.arguments[0],
@@ -242,15 +268,46 @@ class Cluster:
         """prefer PARTITION…: elect preferred leaders."""
         await self._active().controller.elect_preferred(map(key_of, command.arguments))
 
+    async def do_isr(self, command: Command) -> None:
+        """isr PARTITION ID,ID… by=ID epoch=N version=N [past=ID]: a leader asks for this in-sync set.
+
+        ``past`` names a replica that the leader saw in an earlier life.
+        """
+        key, options = key_of(command.arguments[0]), command.options
+        controller = self._active().controller
+        assert controller._context is not None
+        asked = AlterPartitionPartition(
+            partition_index=key.partition,
+            leader_epoch=int(options["epoch"]),
+            partition_epoch=int(options["version"]),
+            new_isr_with_epochs=[
+                BrokerState(broker_id=number, broker_epoch=self.brokers[number].epoch - (options.get("past") == text))
+                for text in command.arguments[1].split(",")
+                for number in [int(text)]
+            ],
+        )
+        leader = self.brokers[int(options["by"])]
+        topic_id = controller._context.topics[key.topic].topic_id
+        response = await controller.alter_partitions(
+            AlterPartitionRequest(
+                broker_id=leader.broker_id,
+                broker_epoch=leader.epoch,
+                topics=[AlterPartitionTopic(topic_id=topic_id, partitions=[asked])],
+            )
+        )
+        (answer,) = response.topics[0].partitions
+        error = ErrorCode(answer.error_code)
+        self.printed.append(error.name if error else f"isr={joined(answer.isr)} version={answer.partition_epoch}")
+
     async def do_show(self, command: Command) -> None:
         """show PARTITION…|controller|PATH: what the registry holds."""
-        registry = self._tree.session()
+        registry = self.tree.session()
         for what in command.arguments:
             if what == "controller":
                 epoch = CONTROLLER_EPOCH.decode((await registry.get(CONTROLLER_EPOCH.path())).data)
                 claim = CONTROLLER.decode((await registry.get(CONTROLLER.path())).data)
                 self.printed.append(f"broker {claim.broker_id} epoch {epoch}")
-                active = [number for number, broker in self._brokers.items() if broker.controller.is_active]
+                active = [number for number, broker in self.brokers.items() if broker.controller.is_active]
                 self.printed.append(f"active: {joined(active)}")
                 continue
             path = what if what.startswith("/") else PARTITION_STATE.path(*key_of(what))
@@ -262,8 +319,8 @@ class Cluster:
 
     def _active(self) -> FakeBroker:
         """The controller by the registry's word, wherever others may still think so."""
-        node = self._tree._store.get(CONTROLLER.path())
-        return self._brokers[CONTROLLER.decode(node.data).broker_id]
+        node = self.tree._store.get(CONTROLLER.path())
+        return self.brokers[CONTROLLER.decode(node.data).broker_id]
 
     async def _call(self, call: Any) -> None:
         """Print the answer when it comes; the scenario goes on without it."""

@@ -1,0 +1,128 @@
+"""Random walks: whatever happens to the brokers, once it is quiet the registry is sound and everyone knows it."""
+
+import asyncio
+import random
+
+import pytest
+
+from millstream.controller.context import Context
+from millstream.controller.interface import NO_LEADER
+from millstream.controller.loading import load
+from millstream.model.ids import TopicPartition, Uuid
+from millstream.registry.nodes import CONTROLLER, PartitionState
+from tests.scenarios.controller.cluster import Cluster, joined
+from tests.scenarios.script import Command
+from tests.simulation.loop import SimLoop
+
+BROKERS = [1, 2, 3, 4]
+STEPS = 40
+
+
+class Walk:
+    """Takes one random step after the other, and looks around after each."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+        self._cluster = Cluster()
+        self._deaf: set[int] = set()
+        self._steps: list[str] = []
+        #: Every (leader epoch, leader) there ever was.
+        self._led: dict[tuple[Uuid, int], dict[int, int]] = {}
+
+    async def run(self) -> None:
+        await self._do(f"start {' '.join(map(str, BROKERS))}")
+        try:
+            for _ in range(STEPS):
+                await self._do(self._next())
+                await self._look()
+        except BaseException as error:
+            error.add_note("after: " + "; ".join(self._steps))
+            raise
+        finally:
+            await self._cluster.close()
+
+    async def _do(self, line: str) -> None:
+        self._steps.append(line)
+        await self._cluster.perform(Command(line))
+
+    def _next(self) -> str:
+        dice, up = self._dice, sorted(self._cluster.brokers)
+        down = [number for number in BROKERS if number not in up]
+        topic = f"topic{dice.randrange(4)}"
+        choices = [
+            f"create {topic} partitions={dice.randrange(1, 4)} replicas={dice.randrange(1, len(up) + 1)}",
+            f"create unclean.{topic} replicas={dice.randrange(1, len(up) + 1)}",
+            f"widen {topic} {dice.randrange(1, 6)}",
+            f"delete {topic}",
+            f"prefer {topic}-0",
+        ]
+        if len(up) > 1:
+            victim, other = dice.sample(up, 2)
+            choices += [f"kill {victim}", f"kill {victim}", f"cut {victim} from={other}", f"heal {victim}"]
+            hearing = [number for number in up if number not in self._deaf]
+            if victim not in self._deaf and len(hearing) > 1:
+                choices += [f"expire {victim}", f"shutdown {victim}", f"deafen {victim}"]
+        choices += [f"start {number}" for number in down]
+        choices += [f"kill {number}" for number in self._deaf]
+        line = dice.choice(choices)
+        name, number, *_ = line.split()
+        if name == "deafen":
+            self._deaf.add(int(number))
+        elif name == "kill":
+            self._deaf.discard(int(number))
+        if name == "kill" and self._deaf >= set(up) - {int(number)}:
+            return f"heal {number}"  # Somebody must be left to notice.
+        return line
+
+    async def _look(self) -> None:
+        registry = self._cluster.tree.session()
+        claim = CONTROLLER.decode((await registry.get(CONTROLLER.path())).data)
+        controller = self._cluster.brokers[claim.broker_id].controller
+        known = controller._context
+        assert known is not None
+        there = Context(known.controller_id, known.epoch, known.epoch_version)
+        await load(registry, there)
+        assert {name: _hard(known, name) for name in known.topics} == {
+            name: _hard(there, name) for name in there.topics
+        }
+        assert there.brokers == known.brokers
+        for key, partition in there.lasting_partitions():
+            state = partition.state
+            assert state is not None
+            self._look_at(there, key, partition.replicas, state)
+
+    def _look_at(self, there: Context, key: TopicPartition, replicas: tuple[int, ...], state: PartitionState) -> None:
+        assert state.isr and set(state.isr) <= set(replicas)
+        if state.leader == NO_LEADER:
+            assert not set(state.isr) & there.brokers.keys(), f"{key} could be led"
+        else:
+            assert state.leader in state.isr
+            assert state.leader in there.brokers
+        led = self._led.setdefault((there.topics[key.topic].topic_id, key.partition), {})
+        assert state.leader_epoch >= max(led, default=0)
+        assert led.setdefault(state.leader_epoch, state.leader) == state.leader, "two leaders in one epoch"
+        for broker_id in there.brokers:
+            broker = self._cluster.brokers[broker_id]
+            if broker.unreachable_from:
+                continue
+            assert broker.leaders[key] == state.leader
+            if broker_id in replicas and broker_id in state.isr:
+                assert broker.roles[key] == (state.leader, state.leader_epoch, list(state.isr)), joined(replicas)
+
+
+def _hard(context: Context, name: str) -> object:
+    topic = context.topics[name]
+    partitions = [
+        (number, partition.replicas, partition.state, partition.version)
+        for number, partition in sorted(topic.partitions.items())
+    ]
+    return topic.topic_id, topic.version, topic.is_doomed, partitions
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_random_walk_leaves_the_cluster_sound(seed: int) -> None:
+    async def walk() -> None:
+        await Walk(seed).run()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(walk())
