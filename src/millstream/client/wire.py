@@ -70,6 +70,11 @@ class Connection(FramedPeer):
         """Requests that wait for their answers."""
         return len(self._awaited)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What was sent and has not left this side yet."""
+        return self._outbox.pending_bytes
+
     async def call(
         self, request: Request, response: type[R], *, version: int | None = None, timeout_s: float | None = None
     ) -> R:
