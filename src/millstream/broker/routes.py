@@ -39,7 +39,7 @@ class Route:
     def refusal(self, code: ErrorCode, message: str | None) -> Any:
         """A response that says no more than the error, or None where this API has no place for one."""
         response = self.request.RESPONSE
-        known = response.__dataclass_fields__
+        known = {field.name for field in response.FIELDS}
         if "error_code" not in known:
             return None
         return response(error_code=code, **({"error_message": message} if "error_message" in known else {}))

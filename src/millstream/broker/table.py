@@ -3,6 +3,7 @@
 from millstream.broker.handlers import (
     api_versions,
     configs,
+    coordinators,
     fetch,
     log_dirs,
     metadata,
@@ -23,6 +24,7 @@ from millstream.protocol.messages.describe_configs import DescribeConfigsRequest
 from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.fetch import FetchRequest
+from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
 from millstream.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
@@ -39,6 +41,7 @@ ROUTES = Router(
         Route(FetchRequest, fetch.handle),
         Route(ListOffsetsRequest, offsets.list_offsets),
         Route(MetadataRequest, metadata.metadata),
+        Route(FindCoordinatorRequest, coordinators.find),
         Route(ApiVersionsRequest, api_versions.handle),
         Route(CreateTopicsRequest, topics.create),
         Route(DeleteTopicsRequest, topics.delete),
