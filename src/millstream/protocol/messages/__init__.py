@@ -13,6 +13,7 @@ from millstream.protocol.messages.describe_configs import DescribeConfigsRequest
 from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.fetch import FetchRequest
+from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
 from millstream.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -36,6 +37,7 @@ REQUESTS: dict[int, type[Request]] = {
         StopReplicaRequest,
         UpdateMetadataRequest,
         ControlledShutdownRequest,
+        FindCoordinatorRequest,
         ApiVersionsRequest,
         CreateTopicsRequest,
         DeleteTopicsRequest,
