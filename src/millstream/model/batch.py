@@ -114,7 +114,7 @@ def checked_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"{end - at} bytes are left, fewer than a batch header")
         header = header_at(records, at)
         if header.magic != MAGIC:
-            raise ProtocolError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {header.magic}, only 2 is taken")
+            raise ProtocolError(ErrorCode.INVALID_RECORD, f"magic {header.magic}, only 2 is taken")
         if header.length < HEADER_BYTES - LOG_OVERHEAD or header.size > end - at:
             raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"batch of {header.size} bytes in {end - at}")
         if not crc_holds(records, at, header):
