@@ -96,6 +96,11 @@ def test_what_is_advertised_is_kafkas(wire: Wire) -> None:
         assert found[key][0] == lowest and found[key][1] >= highest, f"key {key} is advertised as {found[key]}"
 
 
+def test_find_coordinator_is_advertised(wire: Wire) -> None:
+    """Where it is not, librdkafka believes that the broker cannot read lz4, and sends such batches uncompressed."""
+    assert 10 in api_ranges(wire)
+
+
 def test_produce_is_advertised_from_0(wire: Wire) -> None:
     """From 3 on is true, but turns compression off in many librdkafkas."""
     assert api_ranges(wire)[PRODUCE][0] == 0

@@ -145,6 +145,8 @@ class ConfluentDriver(Driver):
                 "log_level": 0,
             }
         )
+        # A topic not yet known is queued apart, and a flush would send its records as they trickle out of there.
+        producer.list_topics(topic, timeout=WAIT_S)
         outcomes: list[tuple[KafkaError | None, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
