@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millstream.model.batch import DELETE_HORIZON, BatchHeader
 from millstream.model.compression import CODECS
 from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker
-from millstream.storage.compaction import ProducerEnd, compact
+from millstream.storage.compaction_job import ProducerEnd, compact
 from millstream.storage.swap import finish_swaps, swap_in
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.compaction_logs import (

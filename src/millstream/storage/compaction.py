@@ -1,8 +1,8 @@
 """Log compaction: of each key the last record stays, at its own offset, in a batch that keeps its identity.
 
-``compact`` is the work itself, made to run in a process of its own: everything it needs is in the job, and all it
-does to the log is write ``.cleaned`` files beside it. The first pass over the dirty part notes the last offset of
-each key, as many keys as fit the memory it is given; the second writes what survives, of all segments up to there.
+Everything a run needs is in its job, and all it does to the log is write ``.cleaned`` files beside it. The first
+pass over the dirty part notes the last offset of each key, as many keys as fit the memory it is given; the second
+writes what survives, of all segments up to there.
 
 What stays, as in Apache Kafka:
 - a record that no later one of its key supersedes; one without a key never does;
@@ -15,85 +15,25 @@ What stays, as in Apache Kafka:
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from millstream.model.records import control_kind, decode_batch
 from millstream.storage.chunk import Chunk, Flags, Records, chunks
 from millstream.storage.cleaned_segment import CleanedSegment
+from millstream.storage.compaction_job import CleanedGroup, CompactionJob, CompactionResult
 from millstream.storage.compaction_plan import SegmentSpan, group_segments
-from millstream.storage.files import Files
 from millstream.storage.offset_map import OffsetMap, key_identities
-from millstream.storage.priority import lower_priority
 from millstream.storage.survivors import Survival, survivors
 from millstream.storage.swap import LOG, discard_cleaned, segment_path
 from millstream.storage.transaction_fates import Marker, Transactions
 
-#: Read at once, counted uncompressed; the arrays made of it take about as much again.
-CHUNK_BYTES = 4 * 1024 * 1024
 #: How much larger compressed data may turn out, as long as nothing is known of it.
 INFLATION_GUESS = 16.0
 
 
 class TooManyKeys(Exception):
     """One batch alone has more keys than the memory given may hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerEnd:
-    """Where a live producer stands; its last batch must stay, if need be empty."""
-
-    epoch: int
-    #: -1 when it has written nothing but markers in this epoch.
-    last_data_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionJob:
-    """One run over one log; ``segments`` are all closed ones below ``end_offset``, the clean ones too."""
-
-    files: Files
-    folder: str
-    segments: tuple[SegmentSpan, ...]
-    first_dirty_offset: int
-    end_offset: int
-    now_ms: int
-    delete_retention_ms: int
-    segment_bytes: int
-    index_bytes_max: int
-    index_interval_bytes: int
-    #: Keys are scattered by it; nobody outside may guess it.
-    seed: int
-    #: The segments from ``end_offset`` on, in which markers of transactions in ``segments`` may lie.
-    later_segments: tuple[SegmentSpan, ...] = ()
-    producers: dict[int, ProducerEnd] = field(default_factory=dict)
-    dedupe_bytes: int = 128 * 1024 * 1024
-    chunk_bytes: int = CHUNK_BYTES
-    #: Read and written together; None is as fast as it goes.
-    bytes_per_second: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedGroup:
-    """A ``.cleaned`` segment and the bases of those it replaces, its own base first."""
-
-    base_offset: int
-    size_bytes: int
-    replaced: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class CompactionResult:
-    """What a run did; ``cleaned_to`` is the first offset that is dirty still."""
-
-    cleaned_to: int
-    groups: list[CleanedGroup] = field(default_factory=list)
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    records_without_key: int = 0
 
 
 class Throttle:
@@ -110,23 +50,6 @@ class Throttle:
             ahead_s = self._bytes / self._bytes_per_second - (time.monotonic() - self._started_s)
             if ahead_s > 0:
                 time.sleep(ahead_s)
-
-
-def compact(job: CompactionJob) -> CompactionResult:
-    """Write the compacted segments of ``job``'s log beside the ones they will replace; flushed, not yet swapped in.
-
-    Nothing is left behind when it fails.
-    """
-    lower_priority()
-    compaction = Compaction(job)
-    try:
-        result = compaction.run()
-    except BaseException:
-        for segment in job.segments:
-            discard_cleaned(job.files, job.folder, segment.base_offset)
-        raise
-    job.files.sync_folder(job.folder)
-    return result
 
 
 class Compaction:
@@ -146,6 +69,7 @@ class Compaction:
         job = self._job
         groups = group_segments(
             [segment for segment in job.segments if segment.base_offset < self._result.cleaned_to],
+            end_offset=job.end_offset,
             segment_bytes=job.segment_bytes,
             index_bytes_max=job.index_bytes_max,
             index_interval_bytes=job.index_interval_bytes,

@@ -12,6 +12,11 @@ from typing import NamedTuple, TypeVar
 
 from millstream.config.topic import TopicConfig
 
+#: Offsets in the indexes are relative to the segment's first, in 31 bits.
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+#: The time index has the larger entries.
+TIME_ENTRY_BYTES = 12
+
 Key = TypeVar("Key")
 
 
@@ -90,17 +95,26 @@ def dirtiest(logs: Iterable[tuple[Key, Dirt, TopicConfig]]) -> Key | None:
 
 
 def group_segments(
-    segments: Sequence[SegmentSpan], *, segment_bytes: int, index_bytes_max: int, index_interval_bytes: int
+    segments: Sequence[SegmentSpan],
+    *,
+    end_offset: int,
+    segment_bytes: int,
+    index_bytes_max: int,
+    index_interval_bytes: int,
 ) -> list[list[SegmentSpan]]:
-    """Neighbours that together fit one segment become one, so that compaction does not leave a trail of small ones."""
+    """Neighbours that together fit one segment become one, so that compaction does not leave a trail of small ones.
+
+    ``end_offset`` is where the last of them ends.
+    """
     groups: list[list[SegmentSpan]] = []
     size = 0
-    index_covers_bytes = max(1, index_bytes_max // 12) * max(1, index_interval_bytes)  # 12: a time index entry.
-    for segment in segments:
+    index_covers_bytes = max(1, index_bytes_max // TIME_ENTRY_BYTES) * max(1, index_interval_bytes)
+    ends = [segment.base_offset for segment in segments[1:]] + [end_offset]
+    for segment, end in zip(segments, ends, strict=True):
         joins = (
             groups
             and size + segment.size_bytes <= min(segment_bytes, index_covers_bytes)
-            and segment.base_offset - groups[-1][0].base_offset <= 0x7FFFFFFF - 0x10000000
+            and end - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX
         )
         if joins:
             groups[-1].append(segment)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from millstream.model.batch import BatchHeader, crc_holds, header_at, stamp
 from millstream.model.records import Record, decode_batch
-from millstream.storage.compaction import CompactionJob, CompactionResult, compact
+from millstream.storage.compaction_job import CompactionJob, CompactionResult, compact
 from millstream.storage.compaction_plan import SegmentSpan
 from millstream.storage.files import Files
 from millstream.storage.index import OffsetIndex, TimeIndex

@@ -10,7 +10,8 @@ import pytest
 from millstream.model.batch import DELETE_HORIZON, header_at
 from millstream.model.compression import CODECS
 from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker
-from millstream.storage.compaction import CompactionJob, ProducerEnd, Throttle, TooManyKeys, compact
+from millstream.storage.compaction import Throttle, TooManyKeys
+from millstream.storage.compaction_job import CompactionJob, ProducerEnd, compact
 from millstream.storage.files import Files, OsFiles
 from millstream.storage.swap import CLEANED, LOG, segment_path
 from millstream.storage.walk import DamagedBatch

@@ -1,0 +1,224 @@
+"""When logs are compacted: the dirtiest first, one at a time, in a process of low priority.
+
+The work itself is ``compaction.compact``, which only writes files beside the log. Here, on the loop, a run is
+planned, its outcome put in place if the log is still as it was, and how far it came written down.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor
+from random import Random
+
+from millstream.config import log as settings
+from millstream.config.broker import BrokerConfig
+from millstream.config.setting import DOUBLE_MAX, LONG_MAX
+from millstream.model.clock import Clock
+from millstream.model.ids import TopicPartition
+from millstream.model.workers import Workers
+from millstream.storage.checkpoint import CLEANER_OFFSETS, read_offsets
+from millstream.storage.compaction_job import CHUNK_BYTES, CompactionJob, CompactionResult, ProducerEnd, compact
+from millstream.storage.compaction_plan import Dirt, SegmentSpan, dirt_of, dirtiest
+from millstream.storage.directory import LogDirectory
+from millstream.storage.log import Log
+from millstream.storage.manager import Logs
+from millstream.storage.segment import Segment
+from millstream.storage.swap import discard_cleaned
+
+_log = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """Compacts the logs whose policy says so; one that cannot be is reported once and left alone, the others go on.
+
+    ``stable_offset`` gives a partition's last stable offset, which is never above its high watermark.
+    """
+
+    def __init__(
+        self,
+        logs: Logs,
+        workers: Workers,
+        clock: Clock,
+        random: Random,
+        config: Callable[[], BrokerConfig],
+        stable_offset: Callable[[TopicPartition], int],
+    ) -> None:
+        self._logs = logs
+        self._workers = workers
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._stable_offset = stable_offset
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        self._version = 0
+        self._uncleanable: dict[TopicPartition, str] = {}
+
+    @property
+    def uncleanable(self) -> Mapping[TopicPartition, str]:
+        """The partitions that are not compacted any more, and why."""
+        return self._uncleanable
+
+    async def clean(self) -> int:
+        """Compact logs until none is worth it; how many runs that took. Call it every ``log.cleaner.backoff.ms``."""
+        runs = 0
+        put_off: set[TopicPartition] = set()
+        while self._config().get(settings.LOG_CLEANER_ENABLE):
+            found = self._dirtiest(put_off)
+            if found is None:
+                return runs
+            runs += 1
+            log, dirt = found
+            try:
+                if not await self._compact(log, dirt):
+                    put_off.add(log.topic_partition)
+            except (OSError, BrokenExecutor) as error:
+                put_off.add(log.topic_partition)
+                _log.warning("%s could not be compacted, which is tried again: %s", log.topic_partition, error)
+            except Exception as error:
+                if self._logs.get(log.topic_partition) is log and not log.is_offline:
+                    self._uncleanable[log.topic_partition] = str(error)
+                    _log.error("%s is not compacted any more until a restart: %s", log.topic_partition, error)
+                put_off.add(log.topic_partition)
+        return runs
+
+    def truncated(self, topic_partition: TopicPartition, end_offset: int) -> None:
+        """A log was cut: what is written behind ``end_offset`` from now on has never been compacted."""
+        log = self._logs.get(topic_partition)
+        if log is not None:
+            cleaned = self._checkpoint(log.directory)
+            if cleaned.get(topic_partition, 0) > end_offset:
+                cleaned[topic_partition] = end_offset
+
+    # Planning.
+
+    def _dirtiest(self, put_off: set[TopicPartition]) -> tuple[Log, Dirt] | None:
+        now_ms = self._clock.now_ms()
+        candidates = {
+            log.topic_partition: (log, self._dirt(log, now_ms))
+            for log in self._logs
+            if log.config.cleanup_compact
+            and not log.is_offline
+            and log.topic_partition not in self._uncleanable
+            and log.topic_partition not in put_off
+        }
+        chosen = dirtiest((key, dirt, log.config) for key, (log, dirt) in candidates.items())
+        return None if chosen is None else candidates[chosen]
+
+    def _dirt(self, log: Log, now_ms: int) -> Dirt:
+        config, active = log.config, log.segments.active
+        if 0 <= active.first_timestamp < now_ms - config.max_compaction_lag_ms:
+            log.roll(now_ms)  # Or what waits in it would wait until someone writes.
+        return dirt_of(
+            [_span(segment, log) for segment in log.segments],
+            config,
+            checkpoint=self._checkpoint(log.directory).get(log.topic_partition),
+            start_offset=log.start_offset,
+            end_offset=log.end_offset,
+            stable_offset=self._bound(log),
+            now_ms=now_ms,
+        )
+
+    def _bound(self, log: Log) -> int:
+        """Nothing that could still be lost may supersede a record: neither an unstable nor an unflushed one."""
+        return min(self._stable_offset(log.topic_partition), log.recovery_point)
+
+    def _job(self, log: Log, dirt: Dirt) -> CompactionJob:
+        config, broker = log.config, self._config()
+        segments = [_span(segment, log) for segment in log.segments]
+        bytes_per_second = broker.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND)
+        return CompactionJob(
+            files=log.directory.files,
+            folder=log.folder,
+            segments=tuple(each for each in segments if each.base_offset < dirt.first_uncleanable_offset),
+            later_segments=tuple(each for each in segments if each.base_offset >= dirt.first_uncleanable_offset),
+            first_dirty_offset=dirt.first_dirty_offset,
+            end_offset=dirt.first_uncleanable_offset,
+            now_ms=self._clock.now_ms(),
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            index_bytes_max=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            seed=self._random.getrandbits(64),
+            producers={
+                producer.producer_id: ProducerEnd(
+                    producer.epoch, producer.batches[-1].last_offset if producer.batches else -1
+                )
+                for producer in log.producers
+            },
+            dedupe_bytes=broker.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE),
+            chunk_bytes=max(CHUNK_BYTES, broker.get(settings.LOG_CLEANER_IO_BUFFER_SIZE)),
+            bytes_per_second=None if bytes_per_second >= DOUBLE_MAX else bytes_per_second,
+        )
+
+    # Carrying out.
+
+    async def _compact(self, log: Log, dirt: Dirt) -> bool:
+        """One run; False when the log changed so much meanwhile that it was for nothing, or not all of it."""
+        job = self._job(log, dirt)
+        result = await self._workers.in_process(compact, job)
+        if not self._put_in_place(log, job, result):
+            return False
+        try:
+            # A checkpoint ahead of the segments it speaks of would have aborted records taken for committed ones.
+            await self._workers.in_thread(log.directory.files.sync_folder, log.folder)
+            await self._write_checkpoint(log, result.cleaned_to)
+        except OSError as error:
+            log.directory.fail(error)
+        _log.info(
+            "%s is compacted up to offset %d: %d of %d records stay, %d bytes read, %d written",
+            log.topic_partition,
+            result.cleaned_to,
+            result.records_kept,
+            result.records_read,
+            result.bytes_read,
+            result.bytes_written,
+        )
+        if result.records_without_key:
+            _log.warning("%s: %d records had no key and are gone", log.topic_partition, result.records_without_key)
+        return True
+
+    def _put_in_place(self, log: Log, job: CompactionJob, result: CompactionResult) -> bool:
+        """Swap the cleaned segments in, in their order; from the first on that the log disagrees with, discard them.
+
+        While the worker was busy the log may have been removed or cut, or retention may have taken segments. Groups
+        that it took whole are no loss: what comes after them is still good.
+        """
+        if self._logs.get(log.topic_partition) is not log or log.is_offline:
+            return False  # The folder is gone with everything in it, or it is cleared up at the next start.
+        then = {span.base_offset: span.size_bytes for span in job.segments}
+        now = {segment.base_offset: segment.size for segment in log.segments}
+        is_whole = True
+        for group in result.groups:
+            here = [base for base in group.replaced if base in now]
+            if here and (not is_whole or any(now.get(base) != then[base] for base in group.replaced)):
+                is_whole = False
+            if is_whole and here:
+                log.replace_segments(group.base_offset, group.replaced)
+            else:
+                discard_cleaned(job.files, job.folder, group.base_offset)
+        return is_whole
+
+    # Where each log's compaction stopped.
+
+    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        known = self._checkpoints.get(directory.path)
+        if known is None:
+            known = read_offsets(directory.files, f"{directory.path}/{CLEANER_OFFSETS}")
+            self._checkpoints[directory.path] = known
+        return known
+
+    async def _write_checkpoint(self, log: Log, cleaned_to: int) -> None:
+        directory = log.directory
+        known = self._checkpoint(directory)
+        known[log.topic_partition] = cleaned_to
+        for gone in known.keys() - directory.logs.keys():
+            del known[gone]
+        self._version += 1
+        await self._workers.in_thread(directory.write_offsets, CLEANER_OFFSETS, dict(known), self._version)
+
+
+def _span(segment: Segment, log: Log) -> SegmentSpan:
+    """What the plan sees; times, which must be read from the indexes, only where a lag is configured."""
+    config = log.config
+    if config.min_compaction_lag_ms <= 0 and config.max_compaction_lag_ms >= LONG_MAX:
+        return SegmentSpan(segment.base_offset, segment.size, -1, -1)
+    return SegmentSpan(segment.base_offset, segment.size, segment.max_timestamp, segment.first_timestamp)
