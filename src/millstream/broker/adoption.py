@@ -10,9 +10,11 @@ from millstream.registry.nodes import (
     PARTITION,
     PARTITION_STATE,
     PARTITIONS,
+    PRODUCER_IDS,
     TOPIC,
     TOPICS,
     PartitionState,
+    ProducerIdBlock,
     TopicAssignment,
 )
 from millstream.registry.tree import Create, Op, Registry
@@ -32,11 +34,16 @@ async def is_new(registry: Registry) -> bool:
 async def adopt(registry: Registry, broker_id: int, logs: Iterable[Log]) -> list[str]:
     """Enter the topics of these logs, led by this broker, each with the epoch its log was last written under."""
     by_topic: dict[str, list[Log]] = defaultdict(list)
+    producer_id_max = -1
     for log in logs:
+        producer_id_max = max([producer_id_max, *(producer.producer_id for producer in log.producers)])
         if log.topic_partition.topic != KRAFT_METADATA:
             by_topic[log.topic_partition.topic].append(log)
     for topic, found in by_topic.items():
         await registry.multi(_entries(topic, found, broker_id))
+    if producer_id_max >= 0:  # An id given anew would have its first batches taken for repeats, and dropped.
+        block = ProducerIdBlock(broker_id, 0, producer_id_max)
+        await registry.set(PRODUCER_IDS.path(), PRODUCER_IDS.encode(block))
     return sorted(by_topic)
 
 
