@@ -264,3 +264,54 @@ def test_topics_are_made_on_first_mention_where_that_is_allowed() -> None:
 
     assert simulate(lambda network: scenario(network, True)) == ErrorCode.NONE
     assert simulate(lambda network: scenario(network, False)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_records_looked_at_off_the_loop_keep_their_place_among_the_others() -> None:
+    """A large batch of a compacted topic is decoded in a thread; what the client sent after it stays after it."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network, delay_ms_max=50)
+        await machine.start()
+        connection = await machine.connect()
+        await create(connection, "accounts", cleanup_policy="compact")
+
+        def keyed(value: bytes, key: bytes | None = b"k") -> ProduceRequest:
+            batch = encode_batch([Record(0, EPOCH_MS, key, value)])
+            data = PartitionProduceData(index=0, records=bytes(batch))
+            return ProduceRequest(
+                acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="accounts", partition_data=[data])]
+            )
+
+        large = [b"a" * 100_000, b"b" * 40_000]
+        requests = [keyed(large[0]), keyed(b"small"), keyed(large[1]), keyed(b"c" * 50_000, key=None), keyed(b"last")]
+        answers = await asyncio.gather(
+            *(connection.call(request, ProduceResponse, version=PRODUCE_VERSION) for request in requests)
+        )
+        rows = [answer.responses[0].partition_responses[0] for answer in answers]
+        assert [(row.error_code, row.base_offset) for row in rows] == [
+            (ErrorCode.NONE, 0),
+            (ErrorCode.NONE, 1),
+            (ErrorCode.NONE, 2),
+            (ErrorCode.INVALID_RECORD, -1),
+            (ErrorCode.NONE, 3),
+        ]
+        assert await read_all(connection, "accounts") == [large[0], b"small", large[1], b"last"]
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_topic_with_a_codec_of_its_own_keeps_batches_in_it() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        broker = await machine.start()
+        connection = await machine.connect()
+        await create(connection, "logs", compression_type="zstd")
+        for value in (b"small", b"large" * 20_000):
+            assert (await produce(connection, "logs", value)).error_code == ErrorCode.NONE
+        assert await read_all(connection, "logs") == [b"small", b"large" * 20_000]
+        log = broker.replicas.find("logs", 0).log
+        assert log is not None and log.size_bytes < 1_000
+        await machine.stop()
+
+    simulate(scenario)

@@ -3,10 +3,10 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random, SystemRandom
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from millstream.model.clock import Clock, SystemClock
 from millstream.model.workers import Workers
@@ -14,6 +14,9 @@ from millstream.net.network import Network, TcpNetwork
 from millstream.registry.embedded import EmbeddedTree
 from millstream.registry.tree import Registry
 from millstream.storage.files import Files, OsFiles
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 T = TypeVar("T")
 
@@ -40,7 +43,7 @@ class PoolWorkers:
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="worker")
-        self._process: ProcessPoolExecutor | None = None
+        self._process: "ProcessPoolExecutor | None" = None
         self._jobs = 0
 
     async def in_thread(self, function: Callable[..., T], *args: object) -> T:
@@ -48,6 +51,7 @@ class PoolWorkers:
 
     async def in_process(self, function: Callable[..., T], *args: object) -> T:
         import multiprocessing  # Slow to import, and few brokers ever need it.
+        from concurrent.futures import ProcessPoolExecutor
 
         if self._process is None:
             context = multiprocessing.get_context("spawn")
