@@ -21,14 +21,16 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "setup: making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
 	@echo "setup: installing $$(grep -c == requirements.lock) packages at their locked versions"
-	@$(call pip,--require-hashes -r requirements.lock)
+	@rm -f $(VENV)/.packages
+	@{ $(call pip,--progress-bar off --require-hashes -r requirements.lock) && touch $(VENV)/.packages; } \
+		| sed -n 's/^Collecting \([^ ]*\).*/setup:   \1/p'; test -e $(VENV)/.packages
 	@echo "setup: installing millstream itself"
-	@$(call pip,--no-deps --no-build-isolation --editable .)
+	@$(call pip,--quiet --no-deps --no-build-isolation --editable .)
 	@touch $@
 
 # The environment's own pip, or the machine's where it has no way to give the environment one.
-pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install --quiet $(1); \
-	else $(PYTHON) -m pip --python $(PY) install --quiet $(1); fi
+pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install $(1); \
+	else $(PYTHON) -m pip --python $(PY) install $(1); fi
 
 # All tests but those that run for minutes (`pytest -m long`).
 test: setup
@@ -55,7 +57,7 @@ bench: setup
 
 # Choose versions anew.  No index or machine path may enter the lock.
 lock: setup
-	@$(call pip,pip-tools)
+	@$(call pip,--quiet pip-tools)
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m piptools compile --quiet --upgrade --extra dev \
 		--build-deps-for editable --allow-unsafe --strip-extras --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
