@@ -6,6 +6,7 @@ of the latter.
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from bench.rows import ROWS
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
     names = [each for name in names for each in (scale.BENCHES if name == "scale" else (name,))]
     unknown = [name for name in names if name not in stages.STAGES and name not in scale.BENCHES]
