@@ -154,8 +154,9 @@ class Cleaner:
     async def _compact(self, log: Log, dirt: Dirt) -> bool:
         """One run; False when the log changed so much meanwhile that it was for nothing, or not all of it."""
         job = self._job(log, dirt)
+        following = next(segment for segment in log.segments if segment.base_offset == job.end_offset)
         result = await self._workers.in_process(compact, job)
-        if not self._put_in_place(log, job, result):
+        if not self._put_in_place(log, following, job, result):
             return False
         try:
             # A checkpoint ahead of the segments it speaks of would have aborted records taken for committed ones.
@@ -176,22 +177,21 @@ class Cleaner:
             _log.warning("%s: %d records had no key and are gone", log.topic_partition, result.records_without_key)
         return True
 
-    def _put_in_place(self, log: Log, job: CompactionJob, result: CompactionResult) -> bool:
-        """Swap the cleaned segments in, in their order; from the first on that the log disagrees with, discard them.
+    def _put_in_place(self, log: Log, following: Segment, job: CompactionJob, result: CompactionResult) -> bool:
+        """Swap the cleaned segments in, if the log is still the one they were made of; whether all of them could be.
 
-        While the worker was busy the log may have been removed or cut, or retention may have taken segments. Groups
-        that it took whole are no loss: what comes after them is still good.
+        While the worker was busy the log may have been removed, or cut: then ``following``, the segment behind the
+        compacted ones, is no longer there, and records may be gone that superseded others. Or retention took
+        segments from the front: a group that it took whole is no loss, and what comes after it is still good.
         """
         if self._logs.get(log.topic_partition) is not log or log.is_offline:
             return False  # The folder is gone with everything in it, or it is cleared up at the next start.
-        then = {span.base_offset: span.size_bytes for span in job.segments}
-        now = {segment.base_offset: segment.size for segment in log.segments}
-        is_whole = True
+        is_whole = any(segment is following for segment in log.segments)
+        bases = {segment.base_offset for segment in log.segments}
         for group in result.groups:
-            here = [base for base in group.replaced if base in now]
-            if here and (not is_whole or any(now.get(base) != then[base] for base in group.replaced)):
-                is_whole = False
-            if is_whole and here:
+            is_there = [base in bases for base in group.replaced]
+            is_whole = is_whole and (all(is_there) or not any(is_there))
+            if is_whole and is_there[0]:
                 log.replace_segments(group.base_offset, group.replaced)
             else:
                 discard_cleaned(job.files, job.folder, group.base_offset)

@@ -82,21 +82,20 @@ def test_the_dirtiest_comes_first_and_nobody_when_none_is_due() -> None:
     assert dirtiest([("x", Dirt(0, 1, 99, 1, is_overdue=True), CONFIG)]) == "x"
 
 
-def test_neighbours_are_joined_up_to_the_size_of_a_segment() -> None:
-    def sizes(*sizes: int, index_bytes_max: int = 1 << 20) -> list[list[int]]:
-        spans = [SegmentSpan(at * 10, size, -1, -1) for at, size in enumerate(sizes)]
-        groups = group_segments(
-            spans, end_offset=80, segment_bytes=100, index_bytes_max=index_bytes_max, index_interval_bytes=4096
-        )
-        return [[span.size_bytes for span in group] for group in groups]
-
-    assert sizes(40, 40, 40, 100, 1, 0, 99) == [[40, 40], [40], [100], [1, 0, 99]]
-    assert sizes(400) == [[400]]
-
-
-def test_segments_too_far_apart_for_31_bits_are_not_joined() -> None:
-    spans = [SegmentSpan(0, 1, -1, -1), SegmentSpan(1 << 31, 1, -1, -1)]
-    assert (
-        len(group_segments(spans, end_offset=80, segment_bytes=100, index_bytes_max=1 << 20, index_interval_bytes=4096))
-        == 2
+def sizes_of_groups(spans: list[SegmentSpan], end_offset: int) -> list[list[int]]:
+    groups = group_segments(
+        spans, end_offset=end_offset, segment_bytes=100, index_bytes_max=1 << 20, index_interval_bytes=4096
     )
+    return [[span.size_bytes for span in group] for group in groups]
+
+
+def test_neighbours_are_joined_up_to_the_size_of_a_segment() -> None:
+    sizes = (40, 40, 40, 100, 1, 0, 99, 400)
+    spans = [SegmentSpan(at * 10, size, -1, -1) for at, size in enumerate(sizes)]
+    assert sizes_of_groups(spans, 80) == [[40, 40], [40], [100], [1, 0, 99], [400]]
+
+
+def test_offsets_too_far_apart_for_31_bits_are_not_joined() -> None:
+    spans = [SegmentSpan(0, 1, -1, -1), SegmentSpan(10, 1, -1, -1)]
+    assert sizes_of_groups(spans, (1 << 31) - 1) == [[1, 1]]
+    assert sizes_of_groups(spans, 1 << 31) == [[1], [1]]
