@@ -97,7 +97,7 @@ def elect_preferred(context: Context, keys: Iterable[TopicPartition]) -> Decisio
     """Lead again by the first replica of the assignment where it is in sync; others stay as they are."""
     decision = Decision()
     for key in keys:
-        partition = context.partition(key)
+        partition = None if key.topic in context.doomed else context.partition(key)
         if partition is None or partition.state is None or partition.leader == partition.replicas[0]:
             continue
         live = context.live_replicas(key, partition)

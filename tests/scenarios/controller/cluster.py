@@ -66,7 +66,9 @@ class FakeBroker:
         #: What it was told last: (leader, leader epoch, in-sync set) of its replicas, leaders of everything.
         self.roles: dict[TopicPartition, tuple[int, int, list[int]]] = {}
         self.leaders: dict[TopicPartition, int] = {}
-        self.controller = Controller(broker_id, registry, LoopClock(), FirstPlace(broker_id), cluster, cluster.settings)
+        self.controller = Controller(
+            broker_id, registry, LoopClock(), FirstPlace(registry.session_id), cluster, cluster.settings
+        )
         self._print = cluster.printed.append
         self._controller_epoch = 0
 

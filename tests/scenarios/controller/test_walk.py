@@ -28,6 +28,7 @@ class Walk:
         self._steps: list[str] = []
         #: Every (leader epoch, leader) there ever was.
         self._led: dict[tuple[Uuid, int], dict[int, int]] = {}
+        self._in_sync: dict[tuple[Uuid, int], set[int]] = {}
 
     async def run(self) -> None:
         await self._do(f"start {' '.join(map(str, BROKERS))}")
@@ -63,7 +64,8 @@ class Walk:
             if victim not in self._deaf and len(hearing) > 1:
                 choices += [f"expire {victim}", f"shutdown {victim}", f"deafen {victim}"]
         choices += [f"start {number}" for number in down]
-        choices += [f"kill {number}" for number in self._deaf]
+        for deaf in sorted(self._deaf):
+            choices += [f"kill {deaf}", f"create {topic} at={deaf}", f"create {topic} at={deaf}"]
         line = dice.choice(choices)
         name, number, *_ = line.split()
         if name == "deafen":
@@ -80,6 +82,8 @@ class Walk:
         controller = self._cluster.brokers[claim.broker_id].controller
         known = controller._context
         assert known is not None
+        active = {number for number, broker in self._cluster.brokers.items() if broker.controller.is_active}
+        assert active - self._deaf == {claim.broker_id}
         there = Context(known.controller_id, known.epoch, known.epoch_version)
         await load(registry, there)
         assert {name: _hard(known, name) for name in known.topics} == {
@@ -98,7 +102,12 @@ class Walk:
         else:
             assert state.leader in state.isr
             assert state.leader in there.brokers
-        led = self._led.setdefault((there.topics[key.topic].topic_id, key.partition), {})
+        lasting_key = (there.topics[key.topic].topic_id, key.partition)
+        if not key.topic.startswith("unclean"):
+            before = self._in_sync.get(lasting_key, set(replicas))
+            assert set(state.isr) <= before, "no leader asked for more"
+            self._in_sync[lasting_key] = set(state.isr)
+        led = self._led.setdefault(lasting_key, {})
         assert state.leader_epoch >= max(led, default=0)
         assert led.setdefault(state.leader_epoch, state.leader) == state.leader, "two leaders in one epoch"
         for broker_id in there.brokers:
