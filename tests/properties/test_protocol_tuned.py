@@ -35,6 +35,10 @@ from tests.properties.strategies import valid
 _DECODED = [(cls, version) for cls, each in TUNED_DECODERS.items() for version in range(each.first, each.last + 1)]
 _ENCODED = [(cls, version) for cls, each in TUNED_ENCODERS.items() for version in range(each.first, each.last + 1)]
 
+#: Once for each class and version, not for each example.
+_COMPILED_DECODERS = {each: compile_decoder(*each) for each in _DECODED}
+_COMPILED_ENCODERS = {each: compile_encoder(*each) for each in _ENCODED}
+
 _INT16 = st.integers(-(2**15), 2**15 - 1)
 _INT32 = st.integers(-(2**31), 2**31 - 1)
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -131,13 +135,13 @@ def _joined(encoded: bytes | list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(("cls", "version"), _DECODED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_a_tuned_decoder_equals_the_compiled_one(cls: type[Message], version: int, data: st.DataObject) -> None:
     """On any message, common or not, and on any cut or change of one: the same fields or the same refusal."""
     message = data.draw(valid(cls, version) | _COMMON_REQUESTS[cls](version))
     encoded = encode(message, version)
-    compiled = compile_decoder(cls, version)
+    compiled = _COMPILED_DECODERS[cls, version]
     assert decode(cls, encoded, version) == compiled(encoded, 0) == message
     at = data.draw(st.integers(0, len(encoded)))
     mutated = data.draw(
@@ -155,7 +159,7 @@ def _outcome(attempt: Callable[[], Message]) -> Message | None:
 
 
 @pytest.mark.parametrize(("cls", "version"), _DECODED)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_a_tuned_decoder_handles_the_common_shape(cls: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(_COMMON_REQUESTS[cls](version))
@@ -166,21 +170,21 @@ def test_a_tuned_decoder_handles_the_common_shape(cls: type[Message], version: i
 
 
 @pytest.mark.parametrize(("cls", "version"), _ENCODED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_a_tuned_encoder_equals_the_compiled_one(cls: type[Message], version: int, data: st.DataObject) -> None:
     common = _COMMON_RESPONSES.get(cls)
     message = data.draw(valid(cls, version) | common(version) if common else valid(cls, version))
-    assert encode(message, version) == _joined(compile_encoder(cls, version)(message))
+    assert encode(message, version) == _joined(_COMPILED_ENCODERS[cls, version](message))
 
 
 @pytest.mark.parametrize(("cls", "version"), [each for each in _ENCODED if each[0] in _COMMON_RESPONSES])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_a_tuned_encoder_handles_the_common_shape(cls: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(_COMMON_RESPONSES[cls](version))
     tuned = TUNED_ENCODERS[cls].make(version, _never)
-    assert _joined(tuned(message)) == _joined(compile_encoder(cls, version)(message))
+    assert _joined(tuned(message)) == _joined(_COMPILED_ENCODERS[cls, version](message))
 
 
 @pytest.mark.parametrize("version", range(7, 14))
@@ -193,5 +197,5 @@ def test_metadata_of_any_number_of_replicas_equals_the_compiled_one(version: int
     ]
     topics = [MetadataResponseTopic(name="t" * length, partitions=partitions) for length in (1, 126, 127)]
     message = MetadataResponse(cluster_id="c", topics=topics * 50)
-    assert encode(message, version) == compile_encoder(MetadataResponse, version)(message)
+    assert encode(message, version) == _COMPILED_ENCODERS[MetadataResponse, version](message)
     assert decode(MetadataResponse, encode(message, version), version) == message
