@@ -40,6 +40,7 @@ def add_output_option(parser: argparse.ArgumentParser, *, short: bool = True) ->
 
 
 def add_setting_option(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """Let the command take settings, as ``-c name=value``."""
     parser.add_argument(
         "-c",
         "--config",
@@ -53,6 +54,7 @@ def add_setting_option(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 
 def add_format_options(parser: argparse.ArgumentParser) -> None:
+    """Let the command say how records are printed."""
     parser.add_argument("-f", "--format", default=DEFAULT_FORMAT, help=r"how to print a record (default: %%v\n)")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="json: a line of JSON for each")
     parser.add_argument("--key-format", choices=BYTE_FORMATS, default="raw")
@@ -61,6 +63,7 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_partition_options(parser: argparse.ArgumentParser) -> None:
+    """Let the command say which partitions are read, and at which isolation."""
     parser.add_argument(
         "-p", "--partitions", type=partition_numbers, metavar="N[,N…]", help="only these (default: all)"
     )
@@ -113,6 +116,7 @@ def not_negative(text: str) -> int:
 
 
 def positive_seconds(text: str) -> float:
+    """A time above 0, as ``5`` or ``0.5s``."""
     try:
         seconds = float(text.removesuffix("s"))
     except ValueError:

@@ -16,6 +16,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def printer_of(args: argparse.Namespace) -> Printer:
+    """What prints a record as the options say."""
     if args.output == "json":
         return json_printer
     try:

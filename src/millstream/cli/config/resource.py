@@ -12,6 +12,7 @@ ALL_BROKERS = "default"
 
 
 def add_resource_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let the command say whose settings are meant."""
     parser.add_argument("kind", choices=("topic", "broker"), help="whose settings")
     parser.add_argument("name", metavar="NAME", help="the topic, the broker's id, or `default` for all brokers")
 

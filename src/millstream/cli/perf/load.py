@@ -18,6 +18,7 @@ _WORDS = b"mill stream wheel water grain stone river flow sluice race flour sack
 
 
 def add_topic_options(parser: argparse.ArgumentParser) -> None:
+    """Let the command say which topic is measured, and how it is made if missing."""
     parser.add_argument("topic", nargs="?", default="perf", metavar="TOPIC", help="made if missing (default: perf)")
     parser.add_argument("-p", "--partitions", type=positive, default=1, help="of a topic that is made (default: 1)")
     parser.add_argument("-r", "--replicas", type=positive, default=-1, help="of a topic that is made")

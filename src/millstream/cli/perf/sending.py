@@ -21,6 +21,8 @@ class Run:
 
     def __init__(self, requests: int, *, seconds: float | None, requests_per_s: float | None) -> None:
         self.acknowledged = 0
+        #: Senders that wait for no answers and have not yet heard that everything arrived.
+        self.pouring = 0
         self.latencies = Latencies()
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.taken_s = 0.0
@@ -53,14 +55,14 @@ class Run:
 
     def acknowledge(self) -> None:
         self.acknowledged += 1
-        if not self.has_more() and self.acknowledged == self._sent:
-            self.end()
+        self.end_if_all_came()
 
     def has_more(self) -> bool:
         return self._left > 0
 
-    def end(self) -> None:
-        if not self.over.done():
+    def end_if_all_came(self) -> None:
+        """It is over once nothing is left to send, everything sent is acknowledged, and nobody still pours."""
+        if self._left <= 0 and self.acknowledged == self._sent and not self.pouring and not self.over.done():
             self.taken_s = time.perf_counter() - self._started_s
             self.over.set_result(None)
 
@@ -83,6 +85,7 @@ class Sender:
 
     def start(self) -> None:
         if self._frames[0].acks == 0:
+            self._run.pouring += 1
             self._pour()
         elif self._run.is_paced:
             self._pace()
@@ -108,6 +111,8 @@ class Sender:
         self._fill()
         if self._run.has_more():
             self._loop.call_later(PACE_S, self._pace)
+        else:
+            self._run.end_if_all_came()
 
     def _pour(self) -> None:
         """Send without waiting for answers, as far as the socket takes it; a last question tells when all arrived."""
@@ -131,7 +136,8 @@ class Sender:
         if isinstance(error, Exception):
             self._run.fail(error)
         else:
-            self._run.end()
+            self._run.pouring -= 1
+            self._run.end_if_all_came()
 
     def _answered(self, view: memoryview | None) -> None:
         if view is None:
