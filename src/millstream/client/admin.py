@@ -138,6 +138,7 @@ async def create_topics(cluster: Cluster, topics: Sequence[NewTopic], *, validat
 
 
 async def delete_topics(cluster: Cluster, names: Sequence[str]) -> list[Outcome]:
+    """Delete topics by name; an outcome for each."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names],
         topic_names=list(names),

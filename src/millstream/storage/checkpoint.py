@@ -21,6 +21,7 @@ class DamagedCheckpoint(ValueError):
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
+    """A checkpoint file: a version, a count, an entry a line."""
     entries = list(lines)
     return "\n".join([_VERSION, str(len(entries)), *entries, ""]).encode()
 
@@ -45,10 +46,12 @@ def decode_lines(data: bytes, words: int) -> list[list[str]]:
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """A checkpoint file of an offset for each partition."""
     return encode_lines(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    """The offsets such a file holds."""
     try:
         return {TopicPartition(topic, int(part)): int(offset) for topic, part, offset in decode_lines(data, 3)}
     except DamagedCheckpoint:
@@ -58,10 +61,12 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """A checkpoint file of leader epochs and where they start."""
     return encode_lines(f"{epoch} {start_offset}" for epoch, start_offset in epochs)
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
+    """The epochs such a file holds."""
     try:
         return [(int(epoch), int(start_offset)) for epoch, start_offset in decode_lines(data, 2)]
     except DamagedCheckpoint:

@@ -41,10 +41,12 @@ class MetaProperties(NamedTuple):
 
 
 def encode_partition_metadata(topic_id: Uuid) -> bytes:
+    """The file that says which topic a folder belongs to."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def decode_partition_metadata(data: bytes) -> Uuid:
+    """The topic id that such a file names."""
     try:
         fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
         if fields["version"] != "0":

@@ -23,6 +23,7 @@ class DamagedSnapshot(Exception):
 
 
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
+    """A snapshot file of the producers a log remembers."""
     entries = [_entry(producer) for producer in producers]
     body = _COUNT.pack(len(entries)) + b"".join(entries)
     return _HEAD.pack(VERSION, crc32c(body)) + body
