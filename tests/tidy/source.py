@@ -62,3 +62,8 @@ def python_files() -> Iterator[Path]:
     """Every Python file of the project: the package, the tests, the benchmarks."""
     for folder in ("src", "tests", "bench"):
         yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "node_modules" not in path.parts)
+
+
+def none(found: list[str]) -> None:
+    """Fail with every finding, a line each."""
+    assert not found, "\n".join(["", *found])

@@ -3,9 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-import pytest
-
-from tests.tidy.source import ROOT, Module, modules, python_files
+from tests.tidy.source import ROOT, Module, modules, none, python_files
 
 #: Names that say nothing about what is inside.
 EMPTY_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
@@ -29,22 +27,28 @@ def _public(module: Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.Asy
             yield node
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
-def test_every_module_class_and_function_says_what_it_promises(module: Module) -> None:
-    silent = [f"{module.name}:{node.lineno} {node.name}" for node in _public(module) if not ast.get_docstring(node)]
-    if module.tree.body and not ast.get_docstring(module.tree):
-        silent.insert(0, module.name)
-    assert not silent
+def test_every_module_class_and_function_says_what_it_promises() -> None:
+    silent = [
+        f"{module.name}:{node.lineno} {node.name}"
+        for module in modules()
+        for node in _public(module)
+        if not ast.get_docstring(node)
+    ]
+    none(silent)
+
+
+def test_every_module_says_what_lives_in_it() -> None:
+    none([module.name for module in modules() if module.tree.body and not ast.get_docstring(module.tree)])
 
 
 def test_files_are_named_by_nouns_that_mean_something() -> None:
-    assert [str(path.relative_to(ROOT)) for path in python_files() if path.stem in EMPTY_NAMES] == []
+    none([str(path.relative_to(ROOT)) for path in python_files() if path.stem in EMPTY_NAMES])
 
 
 def test_every_folder_of_tests_is_a_package() -> None:
     """Two test files of one name in different folders would otherwise hide each other."""
     folders = {path.parent for path in python_files() if "tests" in path.relative_to(ROOT).parts}
-    assert [str(folder.relative_to(ROOT)) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+    none([str(folder.relative_to(ROOT)) for folder in sorted(folders) if not (folder / "__init__.py").is_file()])
 
 
 def test_unit_tests_mirror_the_rooms() -> None:
