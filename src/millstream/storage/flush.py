@@ -130,7 +130,6 @@ class Flusher:
         self._generation += 1
         self._names += 1
         self.durable_offset = min(self.durable_offset, end_offset)
-        self._closed = [segment for segment in self._closed if segment in set(self._log.segments)]
 
     def plan(self, *, is_full: bool) -> FlushPlan:
         log = self._log
@@ -138,7 +137,9 @@ class Flusher:
         if folders and self._is_new:
             folders.append(log.directory.path)
         active = log.segments.active
-        segments = [*(segment for segment in self._closed if segment is not active), active]
+        here = set(log.segments) - {active}
+        self._closed = [segment for segment in self._closed if segment in here]
+        segments = [*self._closed, active]
         plan = FlushPlan(log, self._generation, self._names, segments, folders)
         if is_full:
             plan.fill(log)
@@ -158,8 +159,7 @@ class Flusher:
         done = [segment for segment in self._closed if segment in plan.segments]
         self._closed = [segment for segment in self._closed if segment not in plan.segments]
         for segment in done:
-            if segment is not log.segments.active:
-                segment.release()
+            segment.release()
         if is_full:
             log.recovery_point = max(log.recovery_point, plan.offset)
             log.unflushed_batches -= plan.batches

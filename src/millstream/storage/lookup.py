@@ -3,10 +3,13 @@
 import logging
 from typing import TYPE_CHECKING
 
+from millstream.model.batch import NO_TIMESTAMP
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.records import decode_batch
 from millstream.model.slices import FileSlice
 from millstream.storage.scrub import check_slice
-from millstream.storage.walk import DamagedBatch
+from millstream.storage.segment import Segment
+from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
 
 if TYPE_CHECKING:
     from millstream.storage.log import Log
@@ -36,12 +39,29 @@ def max_timestamp(log: "Log") -> tuple[int, int, int] | None:
     if log.is_offline:
         raise log.directory.refusal()
     try:
-        newest = max(segment.max_timestamp for segment in log.segments.since(log.start_offset))
+        segments = log.segments.since(log.start_offset)
+        newest = max(segment.max_timestamp for segment in segments)
+        found = find_timestamp(log, newest) if newest >= 0 else None
+        if newest < 0 or found is not None:
+            return found
+        # The newest lies in the first segment, before the log's start.
+        later = [segment.max_timestamp for segment in segments[1:]]
+        newest = max([_newest_since(segments[0], log.start_offset), *later])
+        return find_timestamp(log, newest) if newest >= 0 else None
     except OSError as error:
         raise log.directory.fail(error) from error
     except DamagedBatch as damage:
         raise corrupt(log, damage) from damage
-    return find_timestamp(log, newest) if newest >= 0 else None
+
+
+def _newest_since(segment: Segment, start_offset: int) -> int:
+    place = segment.find(start_offset)
+    if place is None:
+        return NO_TIMESTAMP
+    reader = segment.reader()
+    first = [record.timestamp for record in decode_batch(segment.batch(place)) if record.offset >= start_offset]
+    rest = headers(reader, place.position + place.size, segment.size, STRIDE_BYTES)
+    return max(first + [header.max_timestamp for _, header in rest], default=NO_TIMESTAMP)
 
 
 def check(log: "Log", piece: FileSlice, offset: int) -> None:

@@ -18,6 +18,7 @@ from millstream.model.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
+    NO_LEADER_EPOCH,
     TRANSACTIONAL,
     BatchHeader,
     header_at,
@@ -162,6 +163,7 @@ class _Recovery:
         self._next_offset = log.segments.since(recovery_point)[0].base_offset
         self._batches = 0
         self._bytes = 0
+        self._previous_epoch = NO_LEADER_EPOCH
         #: Each producer's last batches outside of transactions, not taken in yet: those before them do not matter.
         self._latest: dict[int, deque[tuple[int, ...]]] = {}
 
@@ -222,13 +224,15 @@ class _Recovery:
         interval, checked_from = self._log.config.index_interval_bytes, self._recovery_point
         unpack, next_offset, latest_epoch = HEADER.unpack_from, self._next_offset, self._log.epochs.latest
         max_timestamp, unindexed_bytes = segment.max_timestamp, segment.unindexed_bytes
-        latest = self._latest
+        latest, previous_epoch = self._latest, self._previous_epoch
         view, at, end, batches, first = memoryview(window), 0, len(window), 0, 0
         while at + HEADER_BYTES <= end:
             fields = unpack(window, at)
             base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, _ = fields
             after = at + length + LOG_OVERHEAD
             if magic != MAGIC or length < _LENGTH_LEAST or base_offset < next_offset or delta < 0 or after > end:
+                break
+            if epoch < previous_epoch:  # Old bytes behind new ones: left of a log that was cut and grew again.
                 break
             if base_offset >= checked_from:
                 if crc32c(view[at + ATTRIBUTES_AT : after]) != crc:
@@ -253,10 +257,12 @@ class _Recovery:
             if epoch > latest_epoch:
                 self._log.epochs.note(epoch, base_offset)
                 latest_epoch = epoch
+            previous_epoch = epoch
             at = after
         segment.unindexed_bytes, self._next_offset = unindexed_bytes, next_offset
         self._batches += batches
         self._bytes += at - first
+        self._previous_epoch = previous_epoch
         return at
 
     def _take_in_now(self, fields: tuple[int, ...], window: bytes, at: int) -> None:

@@ -35,6 +35,9 @@ def truncate_to(log: "Log", offset: int) -> None:
         segment = log.segments.active
         place = segment.find(offset)
         if place is not None:
+            if place.base_offset < log.start_offset:  # Nothing is left that could be read.
+                restart_at(log, log.start_offset)
+                return
             segment.cut(place.position, place.base_offset)
             offset = min(offset, place.base_offset)
         log.was_cut(offset)
