@@ -1,6 +1,7 @@
 """The embedded tree against a dict: any sequence of operations gives the same answers, and survives reopening."""
 
 import contextlib
+import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,9 @@ from millstream.registry.tree import (
     Set,
     parent_of,
 )
+
+#: Thousands of fsyncs wait for nobody here.
+MEMORY_DISK = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 paths = st.lists(st.sampled_from("ab"), min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
 datas = st.binary(max_size=3)
@@ -105,7 +109,7 @@ class TreeMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._folder = contextlib.ExitStack()
-        self._path = str(Path(self._folder.enter_context(tempfile.TemporaryDirectory())) / "registry.db")
+        self._path = str(Path(self._folder.enter_context(tempfile.TemporaryDirectory(dir=MEMORY_DISK))) / "registry.db")
         self._store = Store(self._path)
         self._model = Model()
         self._zxid = 0

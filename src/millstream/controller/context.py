@@ -71,6 +71,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
+    """A topic and its settings came; leaders are decided apart."""
+
     name: str
     topic_id: Uuid
     replicas: Mapping[int, tuple[int, ...]]
@@ -79,28 +81,38 @@ class TopicCreated:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAdded:
+    """A topic was widened by these partitions."""
+
     name: str
     replicas: Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class StateDecided:
+    """A partition has another leader, epoch or in-sync set."""
+
     partition: TopicPartition
     state: PartitionState
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDoomed:
+    """A topic was marked for deletion."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionErased:
+    """A doomed topic's partition has no replica left."""
+
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class TopicErased:
+    """A doomed topic is gone, after its partitions."""
+
     name: str
 
 

@@ -4,6 +4,8 @@ from enum import Enum
 
 
 class Phase(Enum):
+    """Where a partition stands."""
+
     NON_EXISTENT = "non-existent"
     NEW = "new"  #: replicas are assigned, nobody was elected yet
     ONLINE = "online"  #: it has a live leader

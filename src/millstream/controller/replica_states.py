@@ -4,6 +4,8 @@ from enum import Enum
 
 
 class ReplicaPhase(Enum):
+    """Where a replica stands."""
+
     NON_EXISTENT = "non-existent"
     NEW = "new"  #: assigned; its broker was not told yet
     ONLINE = "online"

@@ -67,6 +67,8 @@ class Decision:
 
 
 class BrokerRequest(NamedTuple):
+    """A request, and the broker it is for."""
+
     broker_id: int
     request: Any
 

@@ -81,6 +81,8 @@ class Created(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """Add a node; see ``Registry.create``."""
+
     path: str
     data: bytes = b""
     ephemeral: bool = False
@@ -89,6 +91,8 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Set:
+    """Replace a node's data; see ``Registry.set``."""
+
     path: str
     data: bytes
     version: int = ANY_VERSION
@@ -96,6 +100,8 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """Remove a node; see ``Registry.delete``."""
+
     path: str
     version: int = ANY_VERSION
 
