@@ -43,7 +43,7 @@ class PoolWorkers:
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="worker")
-        self._process: "ProcessPoolExecutor | None" = None
+        self._process: ProcessPoolExecutor | None = None
         self._jobs = 0
 
     async def in_thread(self, function: Callable[..., T], *args: object) -> T:

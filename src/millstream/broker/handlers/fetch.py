@@ -1,6 +1,7 @@
 """Fetch (API 1): record batches from an offset on, as slices of segment files."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
@@ -17,6 +18,7 @@ from millstream.protocol.messages.fetch import (
 )
 from millstream.replication.fetch_sessions import Key, View, Wanted
 from millstream.replication.partition import Partition
+from millstream.storage.log import Log
 
 CONSUMER = -1
 READ_COMMITTED = 1
@@ -33,9 +35,9 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     fetching.read()
     if not fetching.is_enough() and request.max_wait_ms > 0:
         await broker.purgatory.until(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
-    cold = [part for part in fetching.slices if not part.is_cached()]
-    if cold:
-        await broker.workers.in_thread(_warm, cold)
+    for piece in fetching.pieces:
+        if not piece.records.is_cached():
+            await broker.workers.in_thread(piece.warm)
     return fetching.answer()
 
 
@@ -58,16 +60,29 @@ def _forgotten(request: FetchRequest) -> Iterator[Key]:
             yield Key(topic.topic, topic.topic_id, index)
 
 
-def _warm(slices: list[FileSlice]) -> None:
-    """Bring slices into memory, in a thread, so that sending them does not hold up the loop."""
-    for part in slices:
-        part.read()
+class Piece(NamedTuple):
+    """Records that were found, and the row they answer."""
+
+    log: Log
+    offset: int
+    records: FileSlice
+    row: PartitionData
+
+    def warm(self) -> None:
+        """Bring the records from the disk into memory, in a thread, so that sending them does not hold up the loop.
+
+        Bytes that come from a disk are checked again; damaged ones are refused, never sent.
+        """
+        try:
+            self.log.check(self.records, self.offset)
+        except ProtocolError as refusal:
+            self.row.error_code, self.row.records = refusal.code, b""
 
 
 class Fetching:
     """One fetch: the rows read so far, and whether they are enough."""
 
-    __slots__ = ("_broker", "_replica_id", "_request", "_rows", "_size", "_view", "partitions", "slices")
+    __slots__ = ("_broker", "_replica_id", "_request", "_rows", "_size", "_view", "partitions", "pieces")
 
     def __init__(self, broker: Broker, request: FetchRequest, view: View) -> None:
         self._broker = broker
@@ -78,13 +93,13 @@ class Fetching:
         self._rows: list[tuple[Key, Wanted, PartitionData]] = []
         self._size = 0
         self.partitions: list[Partition] = []
-        self.slices: list[FileSlice] = []
+        self.pieces: list[Piece] = []
 
     def read(self) -> None:
         """Read every partition anew, within the bytes the client takes; the first batch is given whatever its size."""
         self._rows.clear()
         self.partitions.clear()
-        self.slices.clear()
+        self.pieces.clear()
         self._size = 0
         left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
         for key, wanted in self._view.items():
@@ -163,7 +178,7 @@ class Fetching:
                 row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
                 return row
         records = partition.read(log, wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), upper)
-        if records is not None and (records.length <= left or not self.slices):
+        if records is not None and (records.length <= left or not self.pieces):
             row.records = records
-            self.slices.append(records)
+            self.pieces.append(Piece(log, wanted.fetch_offset, records, row))
         return row
