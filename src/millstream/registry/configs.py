@@ -15,10 +15,13 @@ from millstream.registry.nodes import (
     CONFIG_CHANGES,
     OVERRIDE_NAMES,
     OVERRIDES,
+    TOPIC,
     TOPICS,
 )
 from millstream.registry.tree import (
+    ANY_VERSION,
     BadVersion,
+    Check,
     Create,
     Delete,
     NodeExists,
@@ -47,9 +50,11 @@ async def change_overrides(
 ) -> dict[str, str]:
     """Replace the values by what ``change`` makes of them, and tell every broker; the new values.
 
-    ``change`` is asked again when someone else changed them meanwhile; what it raises is passed on.
+    ``change`` is asked again when someone else changed them meanwhile; what it raises is passed on.  NoNode when
+    there is no such topic: its values come and go with it, and must not be left behind to a later one of its name.
     """
     path = OVERRIDES.path(kind, name)
+    guard: list[Op] = [Check(TOPIC.path(name), ANY_VERSION)] if kind == TOPICS else []
     notice = Create(CONFIG_CHANGE.path(""), CONFIG_CHANGE.encode(f"{kind}/{name}"), sequence=True)
     while True:
         (node,) = await registry.get_many([path])
@@ -58,10 +63,12 @@ async def change_overrides(
         data = OVERRIDES.encode(after)
         write: Op = Create(path, data) if node is None else Set(path, data, node.version)
         try:
-            await registry.multi([write, notice])
-        except (BadVersion, NodeExists, NoNode):
-            if not await registry.exists(OVERRIDE_NAMES.path(kind)):
-                raise  # The registry was never laid out.
+            await registry.multi([*guard, write, notice])
+        except (BadVersion, NodeExists):
+            continue
+        except NoNode as error:
+            if error.path != path or node is None:
+                raise  # No such topic.  (Or nothing was ever laid out.)
             continue
         await _drop_old_notices(registry)
         return after

@@ -6,12 +6,14 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.registry import configs
 from millstream.registry.configs import BrokerConfigs, TopicConfigs, change_overrides, read_overrides
 from millstream.registry.membership import lay_out
-from millstream.registry.nodes import BROKERS, DEFAULT_ENTITY, OVERRIDES, TOPICS
-from millstream.registry.tree import Registry
+from millstream.registry.nodes import BROKERS, DEFAULT_ENTITY, OVERRIDES, TOPIC, TOPICS
+from millstream.registry.tree import Delete, NoNode, Registry, ensure
 from tests.unit.registry.backends import Tree, on_every_backend
 
 
 async def put(registry: Registry, kind: str, name: str, **values: str) -> None:
+    if kind == TOPICS:
+        await ensure(registry, TOPIC.path(name))
     await change_overrides(registry, kind, name, lambda before: {**before, **values})
 
 
@@ -29,6 +31,7 @@ async def test_overrides_are_merged_and_read_back(tree: Tree) -> None:
 async def test_a_change_that_is_refused_writes_nothing(tree: Tree) -> None:
     session = await tree.session()
     await lay_out(session)
+    await session.create(TOPIC.path("orders"))
 
     def refuse(before: dict[str, str]) -> dict[str, str]:
         raise ProtocolError(ErrorCode.INVALID_CONFIG)
@@ -37,6 +40,28 @@ async def test_a_change_that_is_refused_writes_nothing(tree: Tree) -> None:
         await change_overrides(session, TOPICS, "orders", refuse)
     assert await session.children("/config/topics") == []
     assert await session.children("/config/changes") == []
+
+
+@on_every_backend
+async def test_values_of_a_topic_that_is_gone_are_not_written(tree: Tree) -> None:
+    session = await tree.session()
+    await lay_out(session)
+    with pytest.raises(NoNode):
+        await change_overrides(session, TOPICS, "orders", lambda before: {"a": "1"})
+    await put(session, TOPICS, "orders", a="1")
+    await session.multi([Delete(TOPIC.path("orders")), Delete("/config/topics/orders")])
+    with pytest.raises(NoNode):
+        await change_overrides(session, TOPICS, "orders", lambda before: {"a": "2"})
+    assert await session.children("/config/topics") == []
+
+
+@on_every_backend
+async def test_changes_made_at_once_are_all_kept(tree: Tree) -> None:
+    sessions = [await tree.session() for _ in range(5)]
+    await lay_out(sessions[0])
+    await ensure(sessions[0], TOPIC.path("orders"))
+    await asyncio.gather(*(put(session, TOPICS, "orders", **{f"k{n}": "v"}) for n, session in enumerate(sessions)))
+    assert await read_overrides(sessions[0], TOPICS, "orders") == {f"k{n}": "v" for n in range(5)}
 
 
 @on_every_backend
