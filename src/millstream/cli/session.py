@@ -2,6 +2,9 @@
 
 import argparse
 import asyncio
+import os
+import stat
+import sys
 from collections.abc import Awaitable, Callable
 
 from millstream.cli.failure import CommandFailed
@@ -21,10 +24,48 @@ def run_online(work: Work, args: argparse.Namespace) -> int:
 
     async def session() -> int:
         async with Cluster(addresses, timeout_s=args.timeout_s) as cluster:
-            return await work(cluster, args)
+            return await _while_read(work(cluster, args))
 
     with asyncio.Runner(loop_factory=_loop_factory(args)) as runner:
         return runner.run(session())
+
+
+async def _while_read(work: Awaitable[int]) -> int:
+    """Do the work as long as someone reads our output; BrokenPipeError, as a write would raise, once nobody does.
+
+    A command that waits for records has nothing to write, and would not notice for hours that `| head` has left.
+    """
+    output = _piped_output()
+    task = asyncio.current_task()
+    if output is None or task is None:
+        return await work
+    loop = asyncio.get_running_loop()
+    has_left = False
+
+    def left() -> None:
+        nonlocal has_left
+        has_left = True
+        loop.remove_reader(output)
+        task.cancel()
+
+    loop.add_reader(output, left)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if has_left:
+            raise BrokenPipeError from None
+        raise
+    finally:
+        loop.remove_reader(output)
+
+
+def _piped_output() -> int | None:
+    """The descriptor of standard output if it is a pipe; the loop wakes on it when its other end is closed."""
+    try:
+        output = sys.stdout.fileno()
+        return output if stat.S_ISFIFO(os.fstat(output).st_mode) else None
+    except (OSError, ValueError):  # It is closed, or not a file at all.
+        return None
 
 
 def _loop_factory(args: argparse.Namespace) -> Callable[[], asyncio.AbstractEventLoop] | None:
