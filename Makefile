@@ -51,9 +51,9 @@ check: setup
 demo: setup
 	@$(PY) -m bench.demo
 
-# The benchmark table.
+# The benchmark table; ONLY=scale or ONLY=name,… for parts of it, BENCH="--quick" for its other options.
 bench: setup
-	@$(PY) -m bench
+	@$(PY) -m bench $(if $(ONLY),--only $(ONLY)) $(BENCH)
 
 # Choose versions anew.  No index or machine path may enter the lock.
 lock: setup
