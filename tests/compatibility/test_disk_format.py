@@ -22,7 +22,7 @@ from tests.compatibility.drivers.base import CODECS, EARLIEST, LATEST, At, Drive
 from tests.compatibility.drivers.confluent import ConfluentDriver
 from tests.system.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.xdist_group("disk"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 #: What the tool says when it finds something wrong.

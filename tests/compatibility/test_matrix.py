@@ -11,7 +11,6 @@ from tests.compatibility.drivers import DRIVERS
 from tests.compatibility.drivers.base import CODECS, EARLIEST, Record
 from tests.compatibility.wire import batches_of
 
-pytestmark = pytest.mark.xdist_group("matrix")
 EACH = 5
 
 

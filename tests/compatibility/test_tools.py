@@ -14,7 +14,6 @@ from tests.compatibility.conftest import NewTopic, absent, wait_for_leaders
 from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import Record
 
-pytestmark = pytest.mark.xdist_group("tools")
 TOOLS = "org.apache.kafka.tools."
 
 
