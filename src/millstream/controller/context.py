@@ -11,7 +11,7 @@ from typing import Any
 from millstream.controller import partition_states, replica_states
 from millstream.controller.partition_states import Phase
 from millstream.controller.replica_states import ReplicaPhase
-from millstream.model.ids import TopicPartition, Uuid
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.registry.nodes import BrokerRegistration, PartitionState, TopicAssignment
 
 
@@ -80,6 +80,14 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicIdGiven:
+    """A topic from before there were ids, or from another broker's folders, has got one."""
+
+    name: str
+    topic_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionsAdded:
     """A topic was widened by these partitions."""
 
@@ -116,7 +124,7 @@ class TopicErased:
     name: str
 
 
-Change = TopicCreated | PartitionsAdded | StateDecided | TopicDoomed | PartitionErased | TopicErased
+Change = TopicCreated | TopicIdGiven | PartitionsAdded | StateDecided | TopicDoomed | PartitionErased | TopicErased
 
 
 def shape(name: str) -> str:
@@ -137,6 +145,8 @@ class Context:
         self.doomed: set[str] = set()
         self.names_by_id: dict[Uuid, str] = {}
         self.names_by_shape: dict[str, str] = {}
+        #: Of the topics about to be created or erased, those that have a node of settings.
+        self.configured: set[str] = set()
         #: Replicas whose log directory failed, until their broker registers anew.
         self.failed: dict[int, set[TopicPartition]] = {}
 
@@ -164,7 +174,8 @@ class Context:
 
     def add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
-        self.names_by_id[topic.topic_id] = topic.name
+        if topic.topic_id != ZERO_UUID:
+            self.names_by_id[topic.topic_id] = topic.name
         self.names_by_shape[shape(topic.name)] = topic.name
         if topic.is_doomed:
             self.doomed.add(topic.name)
@@ -176,6 +187,12 @@ class Context:
     def _topic_created(self, change: TopicCreated) -> None:
         self.add_topic(Topic(change.name, change.topic_id))
         self._add_partitions(change.name, change.replicas)
+
+    def _topic_id_given(self, change: TopicIdGiven) -> None:
+        topic = self.topics[change.name]
+        topic.topic_id = change.topic_id
+        topic.version += 1
+        self.names_by_id[change.topic_id] = change.name
 
     def _partitions_added(self, change: PartitionsAdded) -> None:
         self.topics[change.name].version += 1
@@ -209,12 +226,13 @@ class Context:
     def _topic_erased(self, change: TopicErased) -> None:
         topic = self.topics.pop(change.name)
         self.doomed.discard(change.name)
-        del self.names_by_id[topic.topic_id]
+        self.names_by_id.pop(topic.topic_id, None)
         self.names_by_shape.pop(shape(topic.name), None)
 
 
 _REPLAY: dict[type, Callable[[Context, Any], None]] = {
     TopicCreated: Context._topic_created,
+    TopicIdGiven: Context._topic_id_given,
     PartitionsAdded: Context._partitions_added,
     StateDecided: Context._state_decided,
     TopicDoomed: Context._topic_doomed,

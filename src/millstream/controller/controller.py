@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from millstream.controller import brokers, deletion, in_sync, topics
-from millstream.controller.context import Context, TopicErased
+from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import Channels, ControllerSettings, MorePartitions, NewTopic, TopicResult
 from millstream.controller.loading import load, load_brokers
@@ -28,7 +28,7 @@ from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from millstream.registry.nodes import BROKER_IDS, CONTROLLER
+from millstream.registry.nodes import BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS
 from millstream.registry.tree import Op, Registry, RegistryError, RegistryFailure, Watch
 
 _log = logging.getLogger(__name__)
@@ -209,6 +209,7 @@ class Controller:
         self._context = context
         _log.info("broker %d is controller, epoch %d", context.controller_id, context.epoch)
         self._open_outboxes(context)
+        await self._carry_out(context, topics.give_topic_ids(context, self._dice))
         await self._carry_out(context, brokers.take_over(context, self.settings))
         await self._pursue_deletions(context, context.doomed)
         self._failures = 0
@@ -287,6 +288,9 @@ class Controller:
 
     async def _carry_out(self, context: Context, decision: Decision) -> None:
         """Write the changes, take them in, and tell brokers."""
+        names = [change.name for change in decision.changes if isinstance(change, TopicCreated | TopicErased)]
+        found = await self._registry.get_many([OVERRIDES.path(TOPICS, name) for name in names]) if names else []
+        context.configured = {name for name, node in zip(names, found, strict=True) if node is not None}
         ops: list[Op] = []
         for change in decision.changes:
             wanted = writes(context, change)

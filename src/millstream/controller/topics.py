@@ -8,13 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from millstream.config.topic import check_topic_overrides
-from millstream.controller.context import Change, Context, PartitionsAdded, StateDecided, TopicCreated, shape
+from millstream.controller.context import (
+    Change,
+    Context,
+    PartitionsAdded,
+    StateDecided,
+    TopicCreated,
+    TopicIdGiven,
+    shape,
+)
 from millstream.controller.elections import initial
 from millstream.controller.interface import DEFAULT, ControllerSettings, MorePartitions, NewTopic, TopicResult
 from millstream.controller.placement import place
 from millstream.controller.requests import Decision, Lead
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import TopicPartition, Uuid, topic_name_fault, uuid_text
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid, topic_name_fault, uuid_text
 from millstream.registry.nodes import PartitionState
 
 #: As Kafka's: one request must not be able to fill the registry.
@@ -73,6 +81,12 @@ def create_topics(
             )
         )
     return decision, results
+
+
+def give_topic_ids(context: Context, dice: Dice) -> Decision:
+    """Topics that have no id get one."""
+    nameless = [name for name, topic in context.topics.items() if topic.topic_id == ZERO_UUID]
+    return Decision([TopicIdGiven(name, new_topic_id(context, dice)) for name in nameless])
 
 
 def add_partitions(context: Context, asked: Sequence[MorePartitions]) -> tuple[Decision, list[TopicResult]]:

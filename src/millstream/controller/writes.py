@@ -1,6 +1,7 @@
 """Changes as writes to the registry."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from millstream.controller.context import (
@@ -9,10 +10,10 @@ from millstream.controller.context import (
     PartitionErased,
     PartitionsAdded,
     StateDecided,
-    Topic,
     TopicCreated,
     TopicDoomed,
     TopicErased,
+    TopicIdGiven,
 )
 from millstream.registry.nodes import (
     CONTROLLER_EPOCH,
@@ -40,17 +41,24 @@ def writes(context: Context, change: Change) -> list[Op]:
 
 def _topic_created(context: Context, change: TopicCreated) -> list[Op]:
     topic = TopicAssignment(change.topic_id, change.replicas)
+    path, data = OVERRIDES.path(TOPICS, change.name), OVERRIDES.encode(change.configs)
     return [
-        Create(OVERRIDES.path(TOPICS, change.name), OVERRIDES.encode(change.configs)),
+        Set(path, data) if change.name in context.configured else Create(path, data),
         Create(TOPIC.path(change.name), TOPIC.encode(topic)),
         Create(PARTITIONS.path(change.name)),
     ]
 
 
+def _topic_id_given(context: Context, change: TopicIdGiven) -> list[Op]:
+    topic = context.topics[change.name]
+    after = replace(topic.assignment(), topic_id=change.topic_id)
+    return [Set(TOPIC.path(change.name), TOPIC.encode(after), topic.version)]
+
+
 def _partitions_added(context: Context, change: PartitionsAdded) -> list[Op]:
-    topic: Topic = context.topics[change.name]
+    topic = context.topics[change.name]
     before = topic.assignment()
-    after = TopicAssignment(before.topic_id, {**before.partitions, **change.replicas}, before.adding, before.removing)
+    after = replace(before, partitions={**before.partitions, **change.replicas})
     return [Set(TOPIC.path(change.name), TOPIC.encode(after), topic.version)]
 
 
@@ -75,16 +83,15 @@ def _partition_erased(context: Context, change: PartitionErased) -> list[Op]:
 
 
 def _topic_erased(context: Context, change: TopicErased) -> list[Op]:
-    return [
-        Delete(PARTITIONS.path(change.name)),
-        Delete(TOPIC.path(change.name)),
-        Delete(OVERRIDES.path(TOPICS, change.name)),
-        Delete(DELETED_TOPIC.path(change.name)),
-    ]
+    paths = [PARTITIONS.path(change.name), TOPIC.path(change.name), DELETED_TOPIC.path(change.name)]
+    if change.name in context.configured:
+        paths.append(OVERRIDES.path(TOPICS, change.name))
+    return [Delete(path) for path in paths]
 
 
 _WRITES: dict[type, Callable[[Context, Any], list[Op]]] = {
     TopicCreated: _topic_created,
+    TopicIdGiven: _topic_id_given,
     PartitionsAdded: _partitions_added,
     StateDecided: _state_decided,
     TopicDoomed: _topic_doomed,

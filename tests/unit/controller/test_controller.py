@@ -17,7 +17,7 @@ from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
-from millstream.registry.nodes import PARTITION_STATE, TOPIC, BrokerRegistration, Endpoint
+from millstream.registry.nodes import OVERRIDES, PARTITION_STATE, TOPIC, BrokerRegistration, Endpoint, TopicAssignment
 from millstream.registry.store import MEMORY
 from tests.simulation.loop import SimClock, SimLoop
 
@@ -179,6 +179,31 @@ async def test_a_creation_cut_short_by_a_crash_is_finished_by_the_next_controlle
     state = PARTITION_STATE.decode((await single.registry.get("/brokers/topics/orders/partitions/2/state")).data)
     assert (state.leader, state.leader_epoch, state.controller_epoch) == (0, 0, 2)
     assert len(single.broker.heard[-1].topic_states[0].partition_states) == 3
+
+
+@on_one_broker
+async def test_a_topic_without_id_or_settings_gets_an_id_and_can_be_deleted(single: Single) -> None:
+    """As it is found where another broker's folders were taken over."""
+    await single.controller.close()
+    for name in ("old", "older"):
+        await single.registry.create(TOPIC.path(name), TOPIC.encode(TopicAssignment(ZERO_UUID, {0: (0,)})))
+        await single.registry.create(f"{TOPIC.path(name)}/partitions")
+    await single.controller.start()
+    nodes = await single.registry.get_many([TOPIC.path("old"), TOPIC.path("older")])
+    ids = {TOPIC.decode(node.data).topic_id for node in nodes if node is not None}
+    assert len(ids) == 2 and ZERO_UUID not in ids
+    results = await single.controller.delete_topics(["old", "older"])
+    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert await single.registry.children("/brokers/topics") == []
+
+
+@on_one_broker
+async def test_settings_left_behind_are_replaced_when_the_topic_is_created(single: Single) -> None:
+    await single.registry.create("/config/topics/orders", OVERRIDES.encode({"retention.ms": "1"}))
+    (result,) = await single.controller.create_topics([NewTopic("orders", configs={"retention.ms": "2"})])
+    assert result.error_code == ErrorCode.NONE
+    node = await single.registry.get("/config/topics/orders")
+    assert OVERRIDES.decode(node.data) == {"retention.ms": "2"}
 
 
 @on_one_broker
