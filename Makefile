@@ -26,6 +26,7 @@ $(STAMP): requirements.lock pyproject.toml
 		| sed -n 's/^Collecting \([^ ]*\).*/setup:   \1/p'; test -e $(VENV)/.packages
 	@echo "setup: installing millstream itself"
 	@$(call pip,--quiet --no-deps --no-build-isolation --editable .)
+	@$(PY) -m compileall -q src
 	@touch $@
 
 # The environment's own pip, or the machine's where it has no way to give the environment one.
@@ -49,7 +50,7 @@ check: setup
 
 # The main job, start to end, with a summary that proves its counts.
 demo: setup
-	@$(PY) -m bench.demo
+	@$(PY) -m demo
 
 # The benchmark table; ONLY=scale or ONLY=name,… for parts of it, BENCH="--quick" for its other options.
 bench: setup
