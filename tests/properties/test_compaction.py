@@ -18,6 +18,7 @@ from tests.simulation.files import MemoryFiles
 from tests.unit.storage.compaction_logs import (
     FOLDER,
     NOW,
+    check_indexes,
     job_for,
     read_batches,
     run,
@@ -323,13 +324,43 @@ def test_a_stop_at_any_step_loses_nothing(steps: list[Write | End | Roll], draw:
     assert data(read_batches(files)) == expected
 
 
+def test_every_single_step_may_be_the_last() -> None:
+    """One log with something of everything, stopped after each change in turn, by a kill and by a power cut."""
+    history = history_of(
+        [
+            Write([(b"a", b"1", 0), (b"b", b"1", 1)], 1, 0, in_transaction=True),
+            End(1, is_commit=True),
+            Roll(),
+            Write([(b"a", b"2", 0), (b"c", None, 1)], -1, 4, in_transaction=False),
+            Roll(),
+            Write([(b"a", b"3" * 300, 0), (b"c", b"4" * 300, 1)], 2, 0, in_transaction=True),
+            End(2, is_commit=False),
+            Roll(),
+            Write([(b"b", b"5", 0), (b"d", b"6", 1)], -1, 1, in_transaction=False),
+        ]
+    )
+    stop_after, is_done = 0, False
+    while not is_done:
+        for is_power_lost in (False, True):
+            files = MemoryFiles(Random(stop_after))
+            write_log(files, history.segments)
+            original = read_batches(files)
+            try:
+                carry_out(StoppingFiles(files, stop_after), history)
+                is_done = True
+            except Stopped:
+                (files.crash if is_power_lost else files.kill)()
+            finish_swaps(files, FOLDER)
+            check_whole(files, original, model(original, 0, history.offset, NOW))
+        stop_after += 1
+    assert stop_after > 20
+
+
 def check_whole(files: MemoryFiles, original: Batches, expected: list[Record]) -> None:
-    """The log is readable, each segment has its indexes, nothing that must be there is missing, nothing is new."""
+    """The log is readable, each segment has its own indexes, nothing that must be there is missing, nothing is new."""
     names = files.list(FOLDER)
     assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
-    for span in spans(files):
-        for kind in (".index", ".timeindex"):
-            assert f"{span.base_offset:020d}{kind}" in names
+    check_indexes(files, [span.base_offset for span in spans(files)])
     left = data(read_batches(files))
     wanted = {record.offset for record in expected}
     assert [record for record in left if record.offset in wanted] == expected

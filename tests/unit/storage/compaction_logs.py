@@ -13,6 +13,7 @@ from millstream.storage.index import OffsetIndex, TimeIndex
 from millstream.storage.swap import LOG, segment_path, swap_in
 
 FOLDER = "/data/topic-0"
+SEGMENT_KINDS = (LOG, ".index", ".timeindex")
 #: When the tests' clocks start; records are older.
 NOW = 1_700_000_000_000
 
@@ -24,15 +25,22 @@ def write_log(
     files.make_folder(folder)
     offset = first_offset
     for batches in segments:
-        file = files.open(segment_path(folder, offset, LOG), writable=True, create=True)
-        for kind in (".index", ".timeindex"):
-            files.open(segment_path(folder, offset, kind), writable=True, create=True).close()
+        base, newest = offset, (-1, 0)
+        log, index, times = (
+            files.open(segment_path(folder, base, kind), writable=True, create=True) for kind in SEGMENT_KINDS
+        )
         for batch in batches:
             stamp(batch, 0, offset, 0)
-            file.append(batch)
-            offset = header_at(batch).next_offset
-        file.flush()
-        file.close()
+            header = header_at(batch)
+            index.append(OffsetIndex.ENTRY.pack(header.last_offset - base, log.size))
+            log.append(batch)
+            newest = max(newest, (header.max_timestamp, base - header.last_offset))
+            offset = header.next_offset
+        if batches:
+            times.append(TimeIndex.ENTRY.pack(newest[0], -newest[1]))
+        for file in (log, index, times):
+            file.flush()
+            file.close()
     for path in (folder, os.path.dirname(folder), "/"):
         files.sync_folder(path)
 

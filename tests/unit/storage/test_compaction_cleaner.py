@@ -21,6 +21,7 @@ from millstream.storage.cleaner import Cleaner
 from millstream.storage.files import Buffer, OsFile, OsFiles
 from millstream.storage.log import Log
 from millstream.storage.manager import Logs
+from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
     NOW_MS,
     TP,
@@ -187,6 +188,21 @@ def test_the_checkpoint_says_how_far_it_came_and_a_restart_goes_on_from_there(gr
     fill(ground.log())
     assert ground.clean() == 1
     assert ground.workers.jobs[-1].first_dirty_offset == cleaned_to
+
+
+def test_the_checkpoint_is_not_ahead_of_the_segments_it_speaks_of() -> None:
+    files = MemoryFiles(Random(1))
+    files.make_folder("/data")
+    logs = open_logs(files, "/data", **COMPACT)
+    log = made(logs, **COMPACT)
+    fill(log)
+    log.flush()
+    cleaner = Cleaner(logs, Here(), SetClock(), Random(5), lambda: BrokerConfig.load(None, {}, {}), lambda _: 1 << 60)
+    with files.failing("replace", path="*cleaner-offset-checkpoint"):
+        asyncio.run(cleaner.clean())
+    compacted = [segment.path for segment in log.segments][:-1]
+    assert len(compacted) < 10
+    assert all(files.is_durable(path) for path in compacted)
 
 
 def test_a_half_done_swap_is_finished_at_open(ground: Ground) -> None:
