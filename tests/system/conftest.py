@@ -36,4 +36,5 @@ def topic(millstream: Millstream, request: pytest.FixtureRequest) -> str:
     """A topic of this test's own, with three partitions."""
     name = f"{request.node.name[:80]}-{os.urandom(4).hex()}".replace("[", "-").replace("]", "")
     millstream("topic", "create", name, "-p", 3)
+    millstream("topic", "describe", name)  # Asks every leader, so each is known to be at work.
     return name

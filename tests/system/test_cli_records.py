@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def test_every_acks_comes_back(millstream: Millstream, topic: str, acks: str) ->
 
 def test_keys_headers_nulls_and_times_are_kept(millstream: Millstream, topic: str) -> None:
     options = ("-p", 0, "-K", ":", "-Z", "-H", "source=test", "-H", "empty", "-T", "2026-01-31T12:00:00.250Z")
+    millstream("topic", "alter", topic, "-c", "retention.ms=-1")
     millstream("produce", topic, *options, stdin="k:v\nk:\n:v\n")
     rows = [json.loads(line) for line in millstream("consume", topic, "-e", "--output", "json").lines]
     assert [(row["offset"], row["key"], row["value"]) for row in rows] == [
@@ -98,12 +100,11 @@ def test_every_way_to_name_an_offset(millstream: Millstream, ten_seconds: str, o
 @pytest.fixture(scope="module")
 def ten_seconds(millstream: Millstream) -> str:
     """A topic of ten records, in batches of one, a second apart."""
-    millstream("topic", "create", "ten-seconds", "-p", 1, "--if-not-exists")
-    if not millstream("consume", "ten-seconds", "-e").lines:
-        for second in range(10):
-            stamp = f"2026-01-31T00:00:{second:02}Z"
-            millstream("produce", "ten-seconds", "-T", stamp, stdin=f"{second}\n")
-    return "ten-seconds"
+    name = f"ten-seconds-{os.urandom(4).hex()}"
+    millstream("topic", "create", name, "-p", 1, "-c", "retention.ms=-1")
+    for second in range(10):
+        millstream("produce", name, "-T", f"2026-01-31T00:00:{second:02}Z", stdin=f"{second}\n")
+    return name
 
 
 def test_from_the_middle_of_a_batch(millstream: Millstream, topic: str) -> None:
@@ -171,6 +172,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(millstream: Millstream, t
 
 
 def test_tail_shows_the_last_by_time_over_all_partitions(millstream: Millstream, topic: str) -> None:
+    millstream("topic", "alter", topic, "-c", "retention.ms=-1")
     for partition, second in ((0, 1), (1, 2), (2, 3), (0, 4)):
         stamp = f"2026-01-31T00:00:{second:02}Z"
         millstream("produce", topic, "-p", partition, "-T", stamp, stdin=f"{second}\n")

@@ -186,12 +186,12 @@ class Cluster:
                 self.topics[name] = _topic_of(row)
         return faults
 
-    async def topic(self, name: str, *, may_create: bool = False) -> Topic:
+    async def topic(self, name: str, *, may_create: bool = False, is_new: bool = False) -> Topic:
         """The topic of this name, looked up once; UNKNOWN_TOPIC_OR_PARTITION when there is none.
 
-        Where ``may_create`` lets the broker make it, its appearance is waited for.
+        Where ``may_create`` lets the broker make it, or ``is_new`` says it was made, its appearance is waited for.
         """
-        deadline_s = asyncio.get_running_loop().time() + (APPEARANCE_S if may_create else 0.0)
+        deadline_s = asyncio.get_running_loop().time() + (APPEARANCE_S if may_create or is_new else 0.0)
         while name not in self.topics:
             faults = await self.refresh([name], may_create=may_create)
             if name in self.topics:

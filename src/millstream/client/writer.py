@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from millstream.client.cluster import Cluster
 from millstream.client.partitioner import partition_of
-from millstream.client.partitions import ACKS_ALL, NO_OFFSET, produce
+from millstream.client.partitions import ACKS_ALL, ACKS_NONE, NO_OFFSET, produce
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
 
@@ -76,10 +76,18 @@ class Writer:
         self.size_bytes += len(record.key or b"") + len(record.value or b"")
 
     async def flush(self) -> None:
-        """Send everything taken so far and return when the broker has acknowledged it."""
+        """Send everything taken so far and return when the broker has acknowledged it, or with acks 0 received it."""
         for partition in list(self._open):
             await self._send(partition)
         await asyncio.gather(*self._sending.values())
+        if self._acks == ACKS_NONE:
+            await self._arrival()
+
+    async def _arrival(self) -> None:
+        """Nothing acknowledges these batches; but a broker that answers a later question has seen them."""
+        leaders = {await self._cluster.leader(TopicPartition(self._topic, partition)) for partition in self._sending}
+        for connection in leaders:
+            await connection.negotiate(self._cluster.timeout_s)
 
     async def _send(self, partition: int) -> None:
         batch = self._open.pop(partition)

@@ -28,9 +28,11 @@ def add_topic_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def ensure_topic(cluster: Cluster, args: argparse.Namespace) -> Topic:
-    """The topic to measure on, made if it is not there."""
+    """The topic to measure on, made if it is not there; all its leaders are at work."""
     from millstream.client.admin import NewTopic, create_topics
+    from millstream.client.partitions import LATEST, list_offsets
     from millstream.model.errors import ErrorCode, ProtocolError
+    from millstream.model.ids import TopicPartition
 
     try:
         return await cluster.topic(args.topic)
@@ -40,7 +42,9 @@ async def ensure_topic(cluster: Cluster, args: argparse.Namespace) -> Topic:
     for outcome in await create_topics(cluster, [NewTopic(args.topic, args.partitions, args.replicas)]):
         if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             outcome.raise_if_refused()
-    return await cluster.topic(args.topic, may_create=True)
+    topic = await cluster.topic(args.topic, is_new=True)
+    await list_offsets(cluster, {TopicPartition(topic.name, part.index): LATEST for part in topic.partitions})
+    return await cluster.topic(args.topic)
 
 
 def batch_of(count: int, value_bytes: int, codec: str) -> bytearray:

@@ -31,5 +31,8 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     settings = dict(args.settings)
     topics = [NewTopic(name, args.partitions, args.replicas, settings) for name in args.names]
     outcomes = await create_topics(cluster, topics, validate_only=args.dry_run)
+    for outcome in outcomes:
+        if not outcome.code and not args.dry_run:  # Brokers may learn of it a little later than the controller.
+            await cluster.topic(outcome.name, is_new=True)
     forgiven = frozenset({"TOPIC_ALREADY_EXISTS"}) if args.if_not_exists else frozenset[str]()
     return report(outcomes, "could create" if args.dry_run else "created", args.output, forgiven)
