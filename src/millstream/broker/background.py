@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from millstream.config import broker as settings
 from millstream.config import log, network
 from millstream.config.setting import Setting
+from millstream.model.errors import ProtocolError
+from millstream.storage.cleaner import Cleaner
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -24,6 +26,14 @@ class Background:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._cleaner = Cleaner(
+            broker.logs,
+            broker.workers,
+            broker.clock,
+            broker.random,
+            lambda: broker.settings.config,
+            broker.replicas.stable_offset,
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -32,6 +42,7 @@ class Background:
             (self._flush, FLUSH_INTERVAL_MS),
             (self._checkpoint, settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS),
             (self._retain, log.LOG_RETENTION_CHECK_INTERVAL_MS),
+            (self._compact, log.LOG_CLEANER_BACKOFF_MS),
             (self._delete_files, DELETE_INTERVAL_MS),
             (self._hang_up_on_idle, IDLE_CHECK_INTERVAL_MS),
         ]
@@ -62,6 +73,9 @@ class Background:
         """Remove what retention no longer keeps; producers that fell silent are forgotten on the way."""
         marks = self._broker.replicas.high_watermarks()
         self._broker.logs.retain(self._broker.clock.now_ms(), lambda partition: marks.get(partition, 0))
+
+    async def _compact(self) -> None:
+        await self._cleaner.clean()
 
     async def _delete_files(self) -> None:
         await self._broker.logs.delete_pending(self._broker.clock.now_ms(), self._broker.workers)

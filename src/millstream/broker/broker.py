@@ -52,6 +52,7 @@ class Broker:
         self.advertised_versions = router.advertised()
         self.clock = environment.clock
         self.workers = environment.workers
+        self.random = environment.random
         self.purgatory = Purgatory()
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
