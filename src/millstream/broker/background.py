@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from millstream.config import broker as settings
 from millstream.config import log, network
 from millstream.config.setting import Setting
-from millstream.model.errors import ProtocolError
 from millstream.storage.cleaner import Cleaner
 
 if TYPE_CHECKING:
