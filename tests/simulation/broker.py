@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 from millstream.broker.broker import Broker
 from millstream.broker.environment import Environment
@@ -18,8 +19,18 @@ from tests.simulation.loop import SimClock, SimWorkers
 from tests.simulation.mount import Mount
 from tests.simulation.network import SimNetwork
 
+T = TypeVar("T")
+
 HOST = "broker"
 PORT = 9092
+
+
+class BrokerWorkers(SimWorkers):
+    """Workers for a broker whose disk is in memory, and would be another disk after pickling."""
+
+    async def in_process(self, function: Callable[..., T], *args: object) -> T:
+        """Run ``function`` on the very objects it was given."""
+        return await self.in_thread(function, *args)
 
 
 class SimBroker:
@@ -46,7 +57,7 @@ class SimBroker:
             clock=self.clock,
             files=Mount(self.files),
             network=self.network,
-            workers=SimWorkers(self.rng, self._delay_ms_max),
+            workers=BrokerWorkers(self.rng, self._delay_ms_max),
             random=self.rng,
             open_registry=self._open_registry,
         )

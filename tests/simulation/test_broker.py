@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from millstream.client.wire import Connection
+from millstream.model.batch import HEADER_BYTES, BatchHeader, header_at
 from millstream.model.errors import ErrorCode
 from millstream.model.records import Record, decode_batch, encode_batch
 from millstream.protocol.messages.create_topics import (
@@ -80,27 +81,38 @@ def fetch_request(
     )
 
 
-def values_of(answer: FetchResponse) -> list[bytes | None]:
-    records = bytes(answer.responses[0].partitions[0].records or b"")
-    found: list[bytes | None] = []
-    at = 0
-    while at < len(records):
-        found += [record.value for record in decode_batch(records, at)]
-        at += 12 + int.from_bytes(records[at + 8 : at + 12], "big")
+def batches_of(answer: FetchResponse) -> list[tuple[BatchHeader, list[Record]]]:
+    """Every whole batch of the answer's first partition; the last may be cut, as Kafka's protocol has it."""
+    records = answer.responses[0].partitions[0].records or b""
+    assert isinstance(records, bytes | memoryview)
+    found, at = [], 0
+    while at + HEADER_BYTES <= len(records) and at + header_at(records, at).size <= len(records):
+        found.append((header_at(records, at), decode_batch(records, at)))
+        at += found[-1][0].size
     return found
 
 
-async def read_all(connection: Connection, topic: str, partition: int = 0) -> list[bytes | None]:
-    found: list[bytes | None] = []
+def values_of(answer: FetchResponse) -> list[bytes | None]:
+    return [record.value for _, records in batches_of(answer) for record in records]
+
+
+async def read_records(connection: Connection, topic: str, partition: int = 0) -> list[Record]:
+    """Everything from the start on, following offsets as a consumer does."""
+    found: list[Record] = []
+    offset = 0
     while True:
-        answer = await connection.call(
-            fetch_request(topic, len(found), partition), FetchResponse, version=FETCH_VERSION
-        )
+        answer = await connection.call(fetch_request(topic, offset, partition), FetchResponse, version=FETCH_VERSION)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-        values = values_of(answer)
-        if not values:
+        batches = batches_of(answer)
+        if not batches:
             return found
-        found += values
+        for header, records in batches:
+            found += [record for record in records if record.offset >= offset]
+            offset = header.next_offset
+
+
+async def read_all(connection: Connection, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in await read_records(connection, topic, partition)]
 
 
 def test_a_fetch_with_nothing_to_read_answers_at_its_deadline() -> None:
@@ -312,6 +324,34 @@ def test_a_topic_with_a_codec_of_its_own_keeps_batches_in_it() -> None:
         assert await read_all(connection, "logs") == [b"small", b"large" * 20_000]
         log = broker.replicas.find("logs", 0).log
         assert log is not None and log.size_bytes < 1_000
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_compacted_topic_keeps_the_last_of_each_key() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network, settings={"log.cleaner.backoff.ms": "1000"})
+        broker = await machine.start()
+        connection = await machine.connect()
+        await create(
+            connection, "accounts", cleanup_policy="compact", segment_bytes="500", min_cleanable_dirty_ratio="0.01"
+        )
+        for number in range(100):
+            key, value = f"k{number % 5}".encode(), f"v{number}".encode()
+            data = PartitionProduceData(index=0, records=bytes(encode_batch([Record(0, EPOCH_MS, key, value)])))
+            request = ProduceRequest(
+                acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="accounts", partition_data=[data])]
+            )
+            await connection.call(request, ProduceResponse, version=PRODUCE_VERSION)
+        log = broker.replicas.find("accounts", 0).log
+        assert log is not None
+        before = log.size_bytes
+        await asyncio.sleep(60)
+        assert log.size_bytes < before / 3
+        kept = await read_records(connection, "accounts")
+        assert [(record.offset, record.value) for record in kept[-5:]] == [(n, b"v%d" % n) for n in range(95, 100)]
+        assert len(kept) < 15
         await machine.stop()
 
     simulate(scenario)

@@ -68,6 +68,11 @@ class Replicas:
             raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic here has that id")
         return name
 
+    def stable_offset(self, topic_partition: TopicPartition) -> int:
+        """Below it the partition's records are settled; 0 for a partition that has no role yet."""
+        partition = self._topics.get(topic_partition.topic, {}).get(topic_partition.partition)
+        return 0 if partition is None else partition.last_stable_offset
+
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
         return self._high_watermarks | {partition.topic_partition: partition.high_watermark for partition in self}
