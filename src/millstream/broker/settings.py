@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from millstream.config.broker import BrokerConfig
 from millstream.config.changes import check_broker_overrides
 from millstream.config.topic import TopicConfig, check_topic_overrides
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.registry.configs import BrokerConfigs, TopicConfigs, change_overrides
 from millstream.registry.nodes import BROKERS, DEFAULT_ENTITY, TOPICS
-from millstream.registry.tree import Registry
+from millstream.registry.tree import NoNode, Registry
 
 #: What replaces a set of overrides, given those there are.
 Replace = Callable[[dict[str, str]], Mapping[str, str]]
@@ -78,7 +79,10 @@ class LiveSettings:
         if validate_only:
             checked(dict(self._topics.get(topic)))
             return
-        await change_overrides(self._registry, TOPICS, topic, checked)
+        try:
+            await change_overrides(self._registry, TOPICS, topic, checked)
+        except NoNode as error:
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} was deleted meanwhile") from error
         await self._topics.refresh()
 
     async def change_broker(self, name: str, change: Replace, validate_only: bool) -> None:
