@@ -53,7 +53,12 @@ def test_a_peer_that_is_gone_is_told_once_and_nothing_is_raised() -> None:
         ours, theirs = socket.socketpair()
         failures: list[int] = []
         loop = asyncio.get_running_loop()
-        outbox = SocketOutbox(loop, ours.fileno(), lambda: None, lambda: (failures.append(1), outbox.close())[0])
+
+        def failed() -> None:
+            failures.append(1)
+            outbox.close()
+
+        outbox = SocketOutbox(loop, ours.fileno(), lambda: None, failed)
         theirs.close()
         outbox.send([b"lost"])
         outbox.send([b"lost"])

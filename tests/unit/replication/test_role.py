@@ -11,12 +11,13 @@ def led(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3), partition_epo
 
 def test_a_newer_epoch_is_followed_and_an_older_one_is_stale() -> None:
     role = Role(1)
-    assert role.follow(led(1, epoch=5))
-    assert role.part is Part.LEADER
+    parts = []
+    for told in (led(1, epoch=5), led(2, epoch=6)):
+        assert not role.is_stale(told)
+        assert role.follow(told)
+        parts.append(role.part)
+    assert parts == [Part.LEADER, Part.FOLLOWER]
     assert role.is_stale(led(2, epoch=4))
-    assert not role.is_stale(led(2, epoch=6))
-    assert role.follow(led(2, epoch=6))
-    assert role.part is Part.FOLLOWER
 
 
 def test_the_same_epoch_with_a_newer_isr_keeps_what_followers_have() -> None:
