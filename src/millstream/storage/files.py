@@ -227,9 +227,9 @@ class OsFiles:
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def lock(self, path: str) -> object | None:
-        file = open(path, "ab")  # noqa: SIM115 - the handle is the lock, held until its owner lets go
+        file = self.open(path, create=True)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
             return None

@@ -98,7 +98,7 @@ def _find_segments(log: Log) -> list[Segment]:
     bases = [int(name[:_OFFSET_DIGITS]) for name in names if _is_numbered(name, LOG_SUFFIX)]
     stems = {f"{base:020d}" for base in bases}
     for name in names:
-        if name.endswith(SEGMENT_SUFFIXES) and name[:_OFFSET_DIGITS] not in stems:
+        if any(_is_numbered(name, suffix) for suffix in SEGMENT_SUFFIXES) and name[:_OFFSET_DIGITS] not in stems:
             _log.warning("%s/%s belongs to no segment and is removed", folder, name)
             files.remove(f"{folder}/{name}")
     log.snapshots.offsets = [int(name[:_OFFSET_DIGITS]) for name in names if _is_numbered(name, SNAPSHOT_SUFFIX)]
@@ -116,7 +116,9 @@ def _is_numbered(name: str, suffix: str) -> bool:
 def _load_epochs(log: Log) -> None:
     try:
         log.epochs.load()
-        return
+        if len(log.epochs) or not log.size_bytes:
+            return
+        _log.warning("%s is empty and is made anew", log.epochs.path)
     except FileNotFoundError:
         if not log.size_bytes:
             return

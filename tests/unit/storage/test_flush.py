@@ -45,12 +45,12 @@ def log(files: MemoryFiles) -> Log:
 
 def test_flush_messages_asks_for_a_commit_before_the_answer(files: MemoryFiles) -> None:
     log = new_log(files, "/data", flush_messages=3)
-    append(log, batch(2))
-    assert not log.needs_flush
-    append(log, batch(1))
-    assert log.needs_flush
+    asked = []
+    for count in (2, 1):
+        append(log, batch(count))
+        asked.append(log.needs_flush)
     asyncio.run(log.flush_async(Here()))
-    assert not log.needs_flush
+    assert [*asked, log.needs_flush] == [False, True, False]
     assert files.is_durable(log.segments.active.path)
 
 

@@ -1,0 +1,60 @@
+"""The operating system's files, as storage uses them."""
+
+from pathlib import Path
+
+import pytest
+
+from millstream.storage.files import OsFiles
+from millstream.storage.open_files import OpenFiles
+
+FILES = OsFiles()
+
+
+def test_a_file_grows_at_its_end_and_is_read_anywhere(tmp_path: Path) -> None:
+    file = FILES.open(str(tmp_path / "x"), create=True)
+    file.append(b"hello ")
+    file.append(memoryview(b"world"))
+    assert (file.size, file.read(6, 5), file.read(9, 100)) == (11, b"world", b"ld")
+    file.truncate(5)
+    file.append(b"!")
+    assert file.read(0, 100) == b"hello!"
+    assert file.is_cached(0, 6)
+
+
+def test_a_small_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "x")
+    FILES.replace(path, b"one")
+    FILES.replace(path, b"2")
+    assert FILES.read(path) == b"2"
+    assert FILES.list(str(tmp_path)) == ["x"]
+
+
+def test_a_lock_is_held_until_let_go(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = FILES.lock(path)
+    assert held is not None
+    assert FILES.lock(path) is None
+    held.close()  # type: ignore[attr-defined]
+    again = FILES.lock(path)
+    assert again is not None
+    again.close()  # type: ignore[attr-defined]
+
+
+def test_removing_what_is_gone_is_fine(tmp_path: Path) -> None:
+    FILES.remove(str(tmp_path / "x"))
+    FILES.remove_tree(str(tmp_path / "y"))
+
+
+def test_few_files_stay_open_and_slices_outlive_their_place(tmp_path: Path) -> None:
+    kept = OpenFiles(FILES, limit=2)
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    first = kept.get(str(tmp_path / "a"))
+    assert kept.get(str(tmp_path / "a")) is first
+    kept.get(str(tmp_path / "b"))
+    kept.get(str(tmp_path / "c"))
+    assert first.read(0, 1) == b"a"
+    assert kept.get(str(tmp_path / "a")) is not first
+    kept.forget_folder(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        kept.get(str(tmp_path / "d"))

@@ -1,0 +1,233 @@
+"""Every log of a broker, over its directories."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.storage.directory import DirectoryError
+from millstream.storage.meta import MetaProperties
+from tests.simulation.files import MemoryFiles
+from tests.unit.storage.ground import (
+    DEFAULTS,
+    NOW_MS,
+    OS,
+    TOPIC_ID,
+    TP,
+    Here,
+    SetClock,
+    append,
+    batch,
+    config,
+    made,
+    offsets,
+    open_logs,
+    read_all,
+)
+
+
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition("orders", partition)
+
+
+def test_a_new_log_goes_where_the_fewest_are() -> None:
+    logs = open_logs(MemoryFiles(), "/a", "/b", "/c")
+    for partition in range(7):
+        logs.create(tp(partition), TOPIC_ID, DEFAULTS)
+    assert [len(directory.logs) for directory in logs.directories] == [3, 2, 2]
+    assert len(logs) == 7
+
+
+def test_logs_are_found_again_with_their_topic_id(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    for partition in range(4):
+        append(logs.create(tp(partition), TOPIC_ID, DEFAULTS), batch(partition + 1))
+    logs.close()
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    for partition in range(4):
+        log = made(logs, tp(partition))
+        assert (log.topic_id, log.end_offset) == (TOPIC_ID, partition + 1)
+
+
+def test_a_directory_another_broker_holds_is_refused_in_one_line(tmp_path: Path) -> None:
+    holder = open_logs(OS, str(tmp_path / "b"))
+    with pytest.raises(DirectoryError, match="in use by another broker") as refused:
+        open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    assert "\n" not in str(refused.value)
+    holder.close()
+    open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b")).close()
+
+
+def test_a_failed_directory_takes_only_its_partitions_offline() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    first, second = (logs.create(tp(partition), TOPIC_ID, DEFAULTS) for partition in range(2))
+    with files.failing("append", errno.EIO, "/a/*"), pytest.raises(ProtocolError):
+        append(first, batch())
+    assert [directory.failure is not None for directory in logs.directories] == [True, False]
+    append(second, batch())
+    assert logs.create(tp(2), TOPIC_ID, DEFAULTS).directory.path == "/b"
+    with pytest.raises(ProtocolError) as refused:
+        logs.create(tp(3), TOPIC_ID, DEFAULTS, is_new=False)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(ProtocolError):
+        logs.delete(first.topic_partition)
+    logs.retain(NOW_MS, lambda partition: 0)
+    logs.checkpoint({})
+    logs.close()
+    assert not files.exists("/a/.kafka_cleanshutdown")
+    assert files.exists("/b/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("operation", ["list", "open", "read"])
+def test_a_directory_that_fails_while_opening_is_offline(operation: str) -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    for partition in range(2):
+        append(logs.create(tp(partition), TOPIC_ID, DEFAULTS), batch())
+    logs.close()
+    files.fail(operation, errno.EIO, "/a/*" if operation != "list" else "/a")
+    logs = open_logs(files, "/a", "/b")
+    assert [directory.failure is not None for directory in logs.directories] == [True, False]
+    assert logs.get(tp(0)) is None
+    assert logs.get(tp(1)) is not None
+
+
+def test_a_broker_without_any_directory_does_not_start() -> None:
+    files = MemoryFiles()
+    files.fail("make_folder", errno.EACCES)
+    with pytest.raises(DirectoryError, match="no log directory can be used") as refused:
+        open_logs(files, "/a")
+    assert "\n" not in str(refused.value)
+
+
+def test_running_out_of_descriptors_gives_up_the_ones_kept_for_reading() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a")
+    log = made(logs)
+    append(log, batch())
+    log.roll(NOW_MS)
+    append(log, batch())
+    log.flush()
+    log.directory.open_files.get(log.snapshots.path(2))
+    files.fail("open", errno.EMFILE, times=1)
+    assert offsets(read_all(log)) == [0, 1]
+    assert not log.is_offline
+
+
+def test_folders_that_are_no_partitions_are_ignored(tmp_path: Path) -> None:
+    for name in ("lost+found", "notes", "orders", "orders-", "orders-x", "orders-0.abc-future", "-5", "a b-1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "orders-7").write_text("a file, not a folder")
+    logs = open_logs(OS, str(tmp_path))
+    assert len(logs) == 0
+    assert (tmp_path / "notes").exists()
+
+
+def test_folders_marked_for_deletion_are_removed(tmp_path: Path) -> None:
+    clock = SetClock()
+    logs = open_logs(OS, str(tmp_path), clock=clock)
+    made(logs, file_delete_delay_ms=5_000)
+    logs.delete(TP)
+    assert logs.get(TP) is None
+    assert asyncio.run(logs.delete_pending(NOW_MS + 4_999, Here())) == 0
+    assert asyncio.run(logs.delete_pending(NOW_MS + 5_000, Here())) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    (tmp_path / "old-0.0123-delete").mkdir()
+    logs.close()
+    logs = open_logs(OS, str(tmp_path), clock=clock)
+    assert asyncio.run(logs.delete_pending(NOW_MS, Here())) == 1
+
+
+def test_a_partition_in_two_directories_keeps_the_longer_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, count in (("a", 2), ("b", 5)):
+        logs = open_logs(OS, str(tmp_path / name))
+        append(made(logs), batch(count))
+        logs.close()
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    assert made(logs).end_offset == 5
+    assert len(logs) == 1
+    assert [len(directory.logs) for directory in logs.directories] == [0, 1]
+    assert "holds the same partition" in caplog.text
+
+
+def test_a_folder_left_behind_is_taken_over_and_not_overwritten(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path / "a"))
+    append(made(logs), batch(3))
+    logs.close()
+    other = open_logs(OS, str(tmp_path / "b"))
+    (tmp_path / "a" / "orders-0").rename(tmp_path / "b" / "orders-0")
+    assert made(other).end_offset == 3
+
+
+def test_directories_know_whose_they_are(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    assert logs.meta() == []
+    logs.identify(1, "cluster")
+    logs.identify(1, "cluster")
+    first, second = logs.meta()
+    assert (first.broker_id, first.cluster_id) == (1, "cluster")
+    assert first.directory_id != second.directory_id
+    with pytest.raises(DirectoryError, match="belongs to broker 1 of cluster cluster"):
+        logs.identify(2, "cluster")
+
+
+def test_a_damaged_meta_file_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    (tmp_path / "meta.properties").write_text("nonsense")
+    with pytest.raises(DirectoryError, match=r"meta\.properties is damaged") as refused:
+        logs.identify(1, "cluster")
+    assert "\n" not in str(refused.value)
+    assert MetaProperties(1, "c").encode()
+
+
+def test_checkpoints_are_written_and_read(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    for partition in range(2):
+        append(logs.create(tp(partition), TOPIC_ID, DEFAULTS), batch(9))
+    made(logs, tp(0)).advance_start(4)
+    marks = {tp(0): 9, tp(1): 7}
+    logs.checkpoint(marks)
+    assert logs.read_high_watermarks() == marks
+    assert (tmp_path / "a" / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 4\n"
+    assert (tmp_path / "b" / "replication-offset-checkpoint").read_text() == "0\n1\norders 1 7\n"
+    asyncio.run(logs.checkpoint_async({tp(0): 8}, Here()))
+    assert logs.read_high_watermarks()[tp(0)] == 8
+
+
+def test_a_start_that_advanced_is_kept_by_the_next_pass(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    log = made(logs)
+    append(log, batch(9))
+    log.advance_start(4)
+    asyncio.run(logs.flush_due(NOW_MS, Here()))
+    for directory in logs.directories:
+        directory.unlock()
+    assert made(open_logs(OS, str(tmp_path))).start_offset == 4
+
+
+def test_logs_are_flushed_when_it_is_time_and_the_point_is_written_down(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    append(made(logs), batch(9))
+    assert asyncio.run(logs.flush_due(NOW_MS, Here())) == 0
+    assert asyncio.run(logs.flush_due(NOW_MS + 10_000, Here())) == 1
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
+
+
+def test_a_state_is_never_replaced_by_an_older_one(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    (directory,) = logs.directories
+    directory.write_offsets("x", {tp(0): 2}, 5)
+    directory.write_offsets("x", {tp(0): 1}, 4)
+    assert (tmp_path / "x").read_text() == "0\n1\norders 0 2\n"
+
+
+def test_retention_runs_over_every_log_and_forgets_silent_producers(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    log = logs.create(TP, TOPIC_ID, config(retention_ms=10))
+    append(log, batch(9, producer_id=5, producer_epoch=0, base_sequence=0))
+    assert logs.retain(NOW_MS + 2 * 86_400_000, lambda partition: 9) > 0
+    assert (log.start_offset, len(log.producers)) == (9, 0)
