@@ -1,5 +1,6 @@
 """One record, its answer, the next record: round trips on one connection."""
 
+import itertools
 import time
 
 from bench import wire
@@ -16,16 +17,19 @@ def main() -> None:
         connection.await_topic(given.topic)
         before = connection.offset(given.topic, wire.LATEST)
         send, receive, buffer = connection.socket.send, connection.socket.recv_into, bytearray(answer_bytes)
-        started = time.perf_counter()
+        ends = [time.perf_counter()]
         for _ in range(given.requests):
             send(request)
             if receive(buffer) != answer_bytes:
                 raise SystemExit("an answer came in pieces or not at all")
-        took_s = time.perf_counter() - started
+            ends.append(time.perf_counter())
         stored = connection.offset(given.topic, wire.LATEST) - before
     if stored != given.requests:
         raise SystemExit(f"{given.requests} records were sent, the log grew by {stored}")
-    options.report(requests_per_s=given.requests / took_s, seconds=took_s)
+    took_s = ends[-1] - ends[0]
+    times_us = sorted((after - before) * 1e6 for before, after in itertools.pairwise(ends))
+    p50_us = options.percentile(times_us, 0.5)
+    options.report(requests_per_s=given.requests / took_s, p50_us=p50_us, seconds=took_s)
 
 
 if __name__ == "__main__":
