@@ -87,6 +87,15 @@ def test_settings_are_changed_and_taken_back(millstream: Millstream, topic: str)
     assert settings_of(millstream, topic) == {}
 
 
+def test_sizes_on_disk_are_shown_when_asked_for(millstream: Millstream, topic: str) -> None:
+    millstream("produce", topic, "-p", 1, "-q", stdin="x" * 1000)
+    [described] = millstream("topic", "describe", topic, "--sizes", "-o", "json").document
+    sizes = [row["bytes"] for row in described["partitions"]]
+    assert sizes[0] == sizes[2] == 0
+    assert 1000 < sizes[1] < 1200
+    assert millstream("topic", "describe", topic, "-s").lines[2].endswith("BYTES")
+
+
 def test_nothing_to_change_is_a_misuse(millstream: Millstream, topic: str) -> None:
     assert "-c NAME=VALUE" in millstream("topic", "alter", topic, code=2).errors
 

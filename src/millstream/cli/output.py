@@ -48,17 +48,6 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def size_text(count: float) -> str:
-    """A number of bytes in three or four figures: ``1.5 MiB``."""
-    if count < 1024:
-        return f"{count:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        count /= 1024
-        if count < 1024:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1024:.1f} TiB"
-
-
 def _are_numbers(values: Sequence[object]) -> bool:
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known)

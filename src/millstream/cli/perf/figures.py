@@ -1,10 +1,10 @@
 """What a measurement found: counts, rates and how latencies are spread."""
 
-import math
 from array import array
 from collections.abc import Sequence
 
-PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+#: Name -> how many of a thousand measurements are at or below it; whole numbers, or 99.9 % of 1000 is rounded up.
+PERMILLES = {"p50": 500, "p95": 950, "p99": 990, "p99.9": 999}
 NS_PER_MS = 1e6
 
 
@@ -35,8 +35,7 @@ def spread_ms(taken_ns: Sequence[int]) -> dict[str, float]:
         return {}
     ordered = sorted(taken_ns)
     figures = {
-        f"p{percentile:g}": ordered[math.ceil(percentile / 100 * len(ordered)) - 1] / NS_PER_MS
-        for percentile in PERCENTILES
+        name: ordered[-(-permille * len(ordered) // 1000) - 1] / NS_PER_MS for name, permille in PERMILLES.items()
     }
     figures["max"] = ordered[-1] / NS_PER_MS
     figures["mean"] = sum(ordered) / len(ordered) / NS_PER_MS

@@ -17,6 +17,7 @@ PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "sta
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="TOPIC")
     parser.add_argument("-a", "--all-settings", action="store_true", help="show settings that have their defaults too")
+    parser.add_argument("-s", "--sizes", action="store_true", help="show how many bytes each partition takes on disk")
     parser.add_argument("--under-replicated", action="store_true", help="only partitions with a replica out of sync")
     add_output_option(parser)
 
@@ -37,12 +38,13 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 async def _describe(cluster: Cluster, topic: Topic, args: argparse.Namespace) -> dict[str, object]:
-    from millstream.client.admin import Resource, describe_configs
+    from millstream.client.admin import Resource, describe_configs, partition_sizes
     from millstream.client.partitions import EARLIEST, LATEST, list_offsets
 
     led = [TopicPartition(topic.name, part.index) for part in topic.partitions if part.leader >= 0]
     starts = await list_offsets(cluster, dict.fromkeys(led, EARLIEST))
     ends = await list_offsets(cluster, dict.fromkeys(led, LATEST))
+    sizes = await partition_sizes(cluster) if args.sizes else {}
     rows = []
     for part in topic.partitions:
         tp = TopicPartition(topic.name, part.index)
@@ -60,6 +62,7 @@ async def _describe(cluster: Cluster, topic: Topic, args: argparse.Namespace) ->
                 "start_offset": start,
                 "end_offset": end,
                 "records": None if start is None or end is None else end - start,
+                **({"bytes": sizes.get(tp)} if args.sizes else {}),
             }
         )
     settings = await describe_configs(cluster, Resource.TOPIC, topic.name)
@@ -84,7 +87,8 @@ def _print_topic(document: dict[str, object]) -> None:
     internal = " (internal)" if document["internal"] else ""
     print(f"topic {document['name']}{internal}, id {document['id']}")
     print()
-    print(table(rows, PARTITION_COLUMNS))
+    has_sizes = any("bytes" in row for row in rows)
+    print(table(rows, (*PARTITION_COLUMNS, "bytes") if has_sizes else PARTITION_COLUMNS))
     if settings:
         print()
         print(table(settings, ("name", "value", "source")))

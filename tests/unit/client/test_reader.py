@@ -1,0 +1,62 @@
+"""What a reader shows of fetched batches."""
+
+from millstream.client.reader import visible_batches, whole_batches
+from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker
+
+
+def batch(offset: int, *values: bytes, producer_id: int = -1) -> bytes:
+    records = [Record(timestamp=0, value=value) for value in values]
+    is_transactional = producer_id >= 0
+    return bytes(
+        encode_batch(
+            records,
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=0 if is_transactional else -1,
+            base_sequence=0 if is_transactional else -1,
+            transactional=is_transactional,
+        )
+    )
+
+
+def marker(offset: int, kind: int, producer_id: int) -> bytes:
+    return bytes(encode_marker(kind, producer_id=producer_id, producer_epoch=0, timestamp=0, base_offset=offset))
+
+
+def shown(fetched: bytes, aborted: list[tuple[int, int]]) -> list[bytes | None]:
+    return [record.value for _, records in visible_batches(memoryview(fetched), aborted) for record in records]
+
+
+def test_a_batch_cut_short_at_the_end_is_left_for_the_next_fetch() -> None:
+    first, second = batch(0, b"a", b"b"), batch(2, b"c")
+    for cut in range(len(second)):
+        fetched = memoryview(first + second[:cut])
+        assert [(at, header.next_offset) for at, header in whole_batches(fetched)] == [(0, 2)]
+    assert [at for at, _ in whole_batches(memoryview(first + second))] == [0, len(first)]
+
+
+def test_markers_are_not_shown_but_passed() -> None:
+    fetched = batch(0, b"a", producer_id=5) + marker(1, COMMIT, 5) + batch(2, b"b")
+    assert shown(fetched, []) == [b"a", b"b"]
+    assert [header.next_offset for header, _ in visible_batches(memoryview(fetched), [])] == [1, 2, 3]
+
+
+def test_aborted_transactions_are_left_out_and_others_of_the_same_producer_are_not() -> None:
+    fetched = b"".join(
+        [
+            batch(0, b"good", producer_id=5),
+            marker(1, COMMIT, 5),
+            batch(2, b"bad", producer_id=5),
+            batch(3, b"other", producer_id=6),
+            batch(4, b"plain"),
+            marker(5, ABORT, 5),
+            batch(6, b"good again", producer_id=5),
+            marker(7, COMMIT, 6),
+        ]
+    )
+    assert shown(fetched, [(5, 2)]) == [b"good", b"other", b"plain", b"good again"]
+
+
+def test_a_transaction_that_began_before_the_fetch_is_left_out() -> None:
+    fetched = batch(10, b"bad", producer_id=5) + marker(11, ABORT, 5)
+    assert shown(fetched, [(5, 3)]) == []
