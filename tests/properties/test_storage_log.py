@@ -5,6 +5,7 @@ where only the process dies.
 """
 
 import asyncio
+import errno
 import random
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import Record
 from millstream.storage.files import Files, OsFiles
 from millstream.storage.log import Log
@@ -35,7 +37,7 @@ class LogAgainstList(RuleBasedStateMachine):
         super().__init__()
         self.clock = SetClock()
         self.records: dict[int, Record] = {}
-        self.start = self.end = 0
+        self.start = self.end = self.acknowledged = 0
         self.count = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
@@ -83,6 +85,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 self.end += 1
         outcome = append(self.log, *batches, epoch=self.epoch)
         assert (outcome.last_offset + 1, outcome.is_duplicate) == (self.end, False)
+        self.acknowledged = self.end
 
     @rule()
     def lead_anew(self) -> None:
@@ -126,7 +129,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.log.restart_at(self.end + gap)
         self.records.clear()
         self.sequences.clear()
-        self.start = self.end = self.log.start_offset
+        self.start = self.end = self.acknowledged = self.log.start_offset
         self.settle()
 
     @rule()
@@ -159,7 +162,7 @@ class LogAgainstList(RuleBasedStateMachine):
             self.sequences.clear()
             self.epoch += 1
         self.records = {each: record for each, record in self.records.items() if each < offset}
-        self.end = offset
+        self.end = self.acknowledged = offset
 
     def forget_before(self, offset: int) -> None:
         self.records = {each: record for each, record in self.records.items() if each >= offset}
@@ -251,6 +254,28 @@ class LogThroughCrashes(LogAgainstList):
             log.advance_start(min(self.start, log.end_offset))
         lost_from, self.start = log.end_offset, log.start_offset
         self.forget_from(lost_from)
+        self.read_everything()
+
+    @rule(operation=st.sampled_from(("append", "open", "rename", "truncate", "flush", "*")), after=st.integers(0, 6))
+    def fail(self, operation: str, after: int) -> None:
+        """The disk refuses something, at some moment of an append, a roll and a flush; nothing acknowledged is lost."""
+        assert isinstance(self.files, MemoryFiles)
+        self.files.fail(operation, errno.EIO, "/data/*", after=after)
+        try:
+            self.append([1], 10, 3, -1)
+            self.log.roll(NOW_MS)
+            self.append([1], 10, 4, -1)
+            self.log.flush()
+        except ProtocolError as refusal:
+            assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert self.log.is_offline
+        finally:
+            self.files.heal()
+        self.files.kill()
+        self.logs = self.load()
+        assert self.acknowledged <= self.log.end_offset <= self.end
+        self.log.advance_start(self.start)
+        self.forget_from(self.log.end_offset)
         self.read_everything()
 
     @rule(data=st.data())

@@ -38,7 +38,7 @@ class FlushPlan:
     )
 
     def __init__(self, log: "Log", generation: int, names: int, segments: list[Segment], folders: list[str]) -> None:
-        self._files: list[File] = [segment.reader() for segment in segments if segment.size]
+        self._files: list[File] = [segment.reader() for segment in segments if segment.size or segment.file]
         self._folders = folders
         self._small: list[str] = []
         self._snapshot: tuple[str, bytes] | None = None
@@ -182,12 +182,12 @@ class Flusher:
 
     def flush(self) -> None:
         """Flush fully, here and now."""
-        plan = self.plan(is_full=True)
         try:
+            plan = self.plan(is_full=True)
             plan.run(self._log.directory.files)
+            self.finish(plan, is_full=True)
         except OSError as error:
             raise self._log.directory.fail(error) from error
-        self.finish(plan, is_full=True)
 
     async def fill(self, workers: Workers) -> None:
         """Flush fully, waiting in a thread; nothing happens when that is on its way already."""
@@ -204,8 +204,10 @@ class Flusher:
 
         Whoever comes while a flush runs waits for the next one, which then serves all who came.
         """
-        wanted, generation = self._log.end_offset, self._generation
-        while self.durable_offset < wanted and generation == self._generation:
+        log, wanted, generation = self._log, self._log.end_offset, self._generation
+        while self.durable_offset < wanted and generation == self._generation and not log.is_deleted:
+            if log.is_offline:  # A disk that failed once is not asked again: it may claim what it does not have.
+                raise log.directory.refusal()
             if self._running is not None:
                 await asyncio.shield(self._running)
                 continue
@@ -222,8 +224,9 @@ class Flusher:
         try:
             plan = self.plan(is_full=is_full)
             await workers.in_thread(plan.run, log.directory.files)
+            if not log.is_deleted:
+                self.finish(plan, is_full=is_full)
         except OSError as error:
             if log.is_deleted:
                 return
             raise log.directory.fail(error) from error
-        self.finish(plan, is_full=is_full)

@@ -16,7 +16,7 @@ WINDOW_BYTES = 4096
 class Index:
     """Entries sorted by key; lookups read a constant number of windows, however long the file is."""
 
-    __slots__ = ("_filed", "_open_files", "_pending", "is_synced", "last", "path")
+    __slots__ = ("_filed", "_open_files", "_pending", "is_filed", "is_synced", "last", "path")
 
     ENTRY: ClassVar[struct.Struct]
 
@@ -27,6 +27,8 @@ class Index:
         self._pending = bytearray()
         #: The entry with the greatest key, or None when there is none.
         self.last: tuple[int, int] | None = None
+        #: Whether there is a file; a new segment's indexes get theirs with the first flush.
+        self.is_filed = False
         #: Whether the disk has what the file has.
         self.is_synced = True
 
@@ -97,8 +99,9 @@ class Index:
         return best
 
     def flush(self) -> None:
-        """Append what waits in memory to the file."""
-        if self._pending:
+        """Append what waits in memory to the file, which is there afterwards."""
+        if self._pending or not self.is_filed:
+            self.is_filed = True
             self.is_synced = False
             self._open_files.forget(self.path)
             file = self._open_files.open(self.path, writable=True, create=True)
@@ -113,6 +116,7 @@ class Index:
         """Take over what the file holds: whole entries, without the zeros that Apache Kafka preallocates."""
         size = self.ENTRY.size
         file = self._open_files.get(self.path)
+        self.is_filed = True
         low, high = 0, file.size // size
         if high and any(file.read((high - 1) * size, size)):
             low = high
@@ -155,6 +159,7 @@ class Index:
 
     def _cut_file(self) -> None:
         """Let the file end with the entries that count."""
+        self.is_filed = True
         self.is_synced = False
         self._open_files.forget(self.path)
         file = self._open_files.open(self.path, writable=True, create=True)

@@ -202,10 +202,8 @@ class _Recovery:
         log.unflushed_since_ms = log.directory.clock.now_ms()
 
     def _cut(self, segment: Segment, size: int) -> None:
-        writer = segment.writer()
-        writer.truncate(size)
+        segment.writer().truncate(size)  # It stays open: the next flush brings the cut to the disk.
         segment.size = size
-        segment.release()
 
     def _scan(self, segment: Segment) -> int:
         """Check the segment's batches, index them and take in their producers; how many of its bytes are good."""

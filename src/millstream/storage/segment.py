@@ -84,16 +84,11 @@ class Segment:
         return self._max_timestamp_offset
 
     def create(self) -> None:
-        """Make the segment's files, empty."""
-        for path in self.paths:
-            self._open_files.forget(path)
-            file = self._open_files.open(path, writable=True, create=True)
-            if file.size:
-                file.truncate(0)
-            if path == self.path:
-                self.file = file
-            else:
-                file.close()
+        """Make the segment's file, empty; its indexes' follow with the first flush."""
+        self._open_files.forget(self.path)
+        self.file = self._open_files.open(self.path, writable=True, create=True)
+        if self.file.size:
+            self.file.truncate(0)
 
     def reader(self) -> File:
         """The file, to read from."""

@@ -133,6 +133,32 @@ def test_a_failed_flush_takes_the_directory_offline(log: Log, files: MemoryFiles
     assert log.flusher.durable_offset == 0
 
 
+def test_a_disk_that_failed_once_is_not_believed_again(log: Log, files: MemoryFiles) -> None:
+    async def scenario() -> list[BaseException | None]:
+        threads = Threads()
+        append(log, batch())
+        files.fail("flush", times=1)
+        waiting = [asyncio.create_task(log.flush_async(threads)) for _ in range(3)]
+        await asyncio.sleep(0)
+        threads.gate.set()
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert all(isinstance(outcome, ProtocolError) for outcome in asyncio.run(scenario()))
+
+
+def test_whoever_waits_for_a_log_that_is_deleted_is_let_go(log: Log) -> None:
+    async def scenario() -> None:
+        threads = Threads()
+        append(log, batch())
+        waiting = asyncio.create_task(log.flush_async(threads))
+        await asyncio.sleep(0)
+        log.delete()
+        threads.gate.set()
+        await waiting
+
+    asyncio.run(scenario())
+
+
 def test_a_waiter_that_gives_up_leaves_the_others_waiting(log: Log) -> None:
     async def scenario() -> None:
         threads = Threads()
