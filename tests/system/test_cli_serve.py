@@ -48,6 +48,28 @@ def test_records_outlive_the_process(tmp_path: Path, end: str) -> None:
         assert Millstream(broker.address)("consume", "orders", "-e").lines == ["a", "b"]
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_reader_that_follows_goes_on_after_its_broker_was_away(tmp_path: Path, end: str) -> None:
+    broker = BrokerProcess(tmp_path).start()
+    millstream = Millstream(broker.address)
+    millstream("topic", "create", "orders", "-p", 2)
+    follower = millstream.start("consume", "orders")
+    try:
+        assert follower.stdout is not None
+        for word in ("before", "after"):
+            millstream("produce", "orders", stdin=f"{word}\n")
+            assert follower.stdout.readline() == f"{word}\n"
+            getattr(broker, end)()
+            broker.start()
+        follower.send_signal(signal.SIGINT)
+        assert follower.communicate(timeout=10) == ("", "")
+    finally:
+        follower.kill()
+        follower.wait()
+        broker.stop()
+    assert follower.returncode == 130
+
+
 def test_settings_come_from_file_environment_and_options_in_rising_order(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\nlog.segment.bytes=2000000\nlog.retention.bytes=7000\n")

@@ -67,6 +67,8 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
         first=random.randrange(count),
     )
     progress = Progress(quiet=args.quiet)
+    if not args.files and sys.stdin.isatty() and not args.quiet:
+        print("each line is a record; Ctrl-D ends", file=sys.stderr)
 
     async for lines in read_records(args.files or ["-"], unescape(args.delimiter)):
         for line in lines:

@@ -61,6 +61,7 @@ class Reader:
         finally:
             for task in self._fetching:
                 task.cancel()
+            await asyncio.gather(*self._fetching, return_exceptions=True)
 
     async def _start_fetches(self) -> None:
         """Ask the leaders of all partitions that no fetch is under way for."""
@@ -68,7 +69,7 @@ class Reader:
         idle = [tp for tp in self.positions if tp not in busy]
         try:
             leaders = await by_leader(self._cluster, idle)
-        except (StaleMetadata, Unreachable):  # An election is under way, or a broker is down: try again soon.
+        except (StaleMetadata, Unreachable, ConnectionLost):  # An election is under way, or a broker is down.
             self._cluster.forget({tp.topic for tp in idle})
             return
         for connection, partitions in leaders.items():
