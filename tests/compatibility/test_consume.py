@@ -12,7 +12,7 @@ from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import CODECS, EARLIEST, LATEST, At, Record, Refused
 from tests.compatibility.wire import batches_of
 
-OFFSET_OUT_OF_RANGE = 1
+OFFSET_OUT_OF_RANGE, POLICY_VIOLATION = 1, 44
 START_MS = 1_700_000_000_000
 
 
@@ -95,6 +95,19 @@ def test_offsets_are_listed_by_place_and_time(driver: Driver, timed: str, timest
     assert driver.list_offset(timed, timestamp) == offset
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_times_are_found_within_a_batch_of_every_codec(
+    seed: Driver, new_topic: NewTopic, codec: str, kind: str
+) -> None:
+    topic = new_topic(message_timestamp_type=kind)
+    seed.produce(topic, [Record(b"v", timestamp_ms=START_MS + delta) for delta in (5, 90, 7, 60)], codec=codec)
+    found = [seed.list_offset(topic, START_MS + delta) for delta in (0, 6, 91)]
+    # The broker's own time is one for the whole batch, and later than all of these.
+    assert found == ([0, 1, -1] if kind == "CreateTime" else [0, 0, 0])
+    assert seed.max_timestamp_offset(topic) == (1 if kind == "CreateTime" else 0)
+
+
 @each_driver("list_offset", where=lambda driver: driver.name != "kcat")
 def test_a_time_after_every_record_has_no_offset(driver: Driver, timed: str) -> None:
     assert driver.list_offset(timed, START_MS + 81) == -1
@@ -139,6 +152,15 @@ def test_records_that_are_not_there_cannot_be_deleted(driver: Driver, seed: Driv
     with pytest.raises(Refused) as refused:
         driver.delete_records(topic, 2)
     assert refused.value.code == OFFSET_OUT_OF_RANGE
+
+
+@each_driver("delete_records", where=lambda driver: driver.name != "kafkajs")
+def test_records_of_a_compacted_topic_cannot_be_deleted(driver: Driver, seed: Driver, new_topic: NewTopic) -> None:
+    topic = new_topic(cleanup_policy="compact")
+    seed.produce(topic, [Record(b"v", key=b"k")])
+    with pytest.raises(Refused) as refused:
+        driver.delete_records(topic, 1)
+    assert refused.value.code == POLICY_VIOLATION
 
 
 @each_driver("read")

@@ -32,7 +32,8 @@ from tests.compatibility.wire import (
 )
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_RECORD = 1, 2, 3, 17, 87
-OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 45, 47
+INVALID_TIMESTAMP, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 32, 45, 47
+GONE = {3, 6}  # unknown topic, or no longer its leader
 
 
 @pytest.fixture
@@ -87,6 +88,14 @@ class TestWaiting:
                 assert produce(writer, topic, small).code == 0
         answered, answer = wire.receive()
         assert answered == asked and len(batches(fetched(answer)[0].records)) == 3
+
+    def test_a_fetch_waiting_on_a_topic_that_is_deleted_is_let_go(self, wire: Wire, seed: Driver, topic: str) -> None:
+        began = time.monotonic()
+        asked = wire.send(FETCH, 4, fetch_body(topic, 0, wait_ms=8_000))
+        seed.delete_topic(topic)
+        answered, answer = wire.receive()
+        assert answered == asked and fetched(answer)[0].code in GONE
+        assert time.monotonic() - began < 4
 
     def test_an_error_is_not_waited_upon(self, wire: Wire, topic: str) -> None:
         began = time.monotonic()
@@ -150,6 +159,32 @@ class TestRefusals:
         assert produce(wire, topic, batch(b"x"), partition=9).code == UNKNOWN_TOPIC
         found = fetched(wire.call(FETCH, 4, fetch_body(topic, 0, partitions=(9,))))
         assert found[9].code == UNKNOWN_TOPIC
+
+    @pytest.mark.parametrize(
+        ("code", "change"),
+        [
+            (INVALID_RECORD, {"attributes": 0x20}),  # control batches are the broker's
+            (INVALID_RECORD, {"count": 3}),
+            (INVALID_RECORD, {"count": 0}),
+            (INVALID_RECORD, {"last_delta": 5}),
+        ],
+        ids=["control", "too many", "none", "gap"],
+    )
+    def test_a_batch_whose_header_cannot_be(self, wire: Wire, topic: str, code: int, change: dict[str, int]) -> None:
+        raw = record_batch([b"x", b"y"], timestamp_ms=time.time_ns() // 10**6, **change)  # type: ignore[arg-type]
+        assert produce(wire, topic, bytes(raw)).code == code
+        assert fetch(wire, topic, 0).high_watermark == 0
+
+    def test_a_timestamp_too_far_ahead(self, wire: Wire, topic: str) -> None:
+        later_ms = time.time_ns() // 10**6 + 2 * 3_600_000
+        assert produce(wire, topic, bytes(record_batch([b"x"], timestamp_ms=later_ms))).code == INVALID_TIMESTAMP
+
+    def test_a_record_without_a_timestamp_is_taken(self, wire: Wire, topic: str) -> None:
+        assert produce(wire, topic, bytes(record_batch([b"x"], timestamp_ms=-1))).code == 0
+
+    def test_a_partition_of_one_replica_is_never_asked_for_two(self, wire: Wire, new_topic: NewTopic) -> None:
+        topic = new_topic(min_insync_replicas="2")
+        assert produce(wire, topic, batch(b"x"), acks=-1).code == 0
 
     def test_a_keyless_record_on_a_compacted_topic_at_an_old_version(self, wire: Wire, new_topic: NewTopic) -> None:
         """aiokafka and kafkajs stop at v7, from before the code was made."""

@@ -27,6 +27,12 @@ def test_a_created_topic_has_the_partitions_and_settings_it_was_given(driver: Dr
     assert name in driver.list_topics()
 
 
+@each_driver("create_topic", where=lambda driver: driver.name in ("java", "confluent", "kafka-python"))
+def test_a_topic_created_without_numbers_takes_the_brokers(driver: Driver, seed: Driver, name: str) -> None:
+    driver.create_topic(name, partitions=-1, replicas=-1)
+    wait_for_leaders(seed, name, 1)
+
+
 @each_driver("create_topic")
 def test_a_topic_cannot_be_created_twice(driver: Driver, topic: str) -> None:
     with pytest.raises(Refused) as refused:

@@ -27,7 +27,7 @@ from tests.compatibility.wire import (
 )
 
 NO_TAGS = b"\x00"
-UNSUPPORTED_VERSION, UNKNOWN_TOPIC, INVALID_ACKS = 35, 3, 21
+INVALID_ACKS, UNSUPPORTED_VERSION, INVALID_REQUEST = 21, 35, 42
 API_VERSIONS_3 = compact_string("test") + compact_string("1.0")
 
 #: Kafka 4.3's ranges of what this broker serves so far: key -> (lowest, highest).
@@ -119,6 +119,12 @@ def test_api_versions_at_an_unknown_version_tells_its_own_range(wire: Wire, vers
 def test_the_header_of_an_api_versions_answer_has_no_tags(wire: Wire, version: int) -> None:
     found = api_ranges_flexible(wire.call(API_VERSIONS, version, API_VERSIONS_3 + NO_TAGS, tags=NO_TAGS))
     assert set(RANGES) <= set(found)
+
+
+@pytest.mark.parametrize("bad", ["", "-dash first", "sla/sh"])
+def test_a_client_of_no_proper_name_is_told_so(wire: Wire, bad: str) -> None:
+    answer = wire.call(API_VERSIONS, 3, compact_string(bad) + compact_string("1.0") + NO_TAGS, tags=NO_TAGS)
+    assert answer.int16() == INVALID_REQUEST
 
 
 def test_unknown_tagged_fields_are_skipped(wire: Wire) -> None:

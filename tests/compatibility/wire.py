@@ -175,14 +175,20 @@ def record_batch(
     timestamp_ms: int = 1_000,
     producer: tuple[int, int, int] = (-1, -1, -1),
     attributes: int = 0,
+    count: int | None = None,
+    last_delta: int | None = None,
 ) -> bytearray:
-    """One uncompressed batch of magic 2; ``producer`` is id, epoch and first sequence."""
+    """One uncompressed batch of magic 2; ``producer`` is id, epoch and first sequence.
+
+    ``count`` and ``last_delta`` make its header lie.
+    """
     rows = bytearray()
     for delta, value in enumerate(values):
         row = b"\x00" + zigzag(0) + zigzag(delta) + _field(key) + _field(value) + zigzag(0)
         rows += zigzag(len(row)) + row
-    last = len(values) - 1
-    head = (0, 49 + len(rows), -1, 2, 0, attributes, last, timestamp_ms, timestamp_ms, *producer, len(values))
+    last = len(values) - 1 if last_delta is None else last_delta
+    count = len(values) if count is None else count
+    head = (0, 49 + len(rows), -1, 2, 0, attributes, last, timestamp_ms, timestamp_ms, *producer, count)
     batch = bytearray(BATCH_HEAD.pack(*head)) + rows
     struct.pack_into(">I", batch, 17, crc32.iscsi(bytes(batch[21:])))
     return batch
