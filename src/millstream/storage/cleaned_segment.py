@@ -13,6 +13,8 @@ from millstream.storage.swap import CLEANED, INDEXES, LOG, SEGMENT_FILES, segmen
 
 Ints = npt.NDArray[np.int64]
 
+#: Flushed as it grows: hundreds of megabytes at once would hold up everyone else's writes to the same disk.
+FLUSH_STEP_BYTES = 8 * 1024 * 1024
 #: Positions in the offset index are 31 bits wide.
 SEGMENT_BYTES_MAX = (1 << 31) - 1
 
@@ -36,6 +38,7 @@ class CleanedSegment:
         for kind in SEGMENT_FILES:  # What an earlier try left behind.
             files.remove(segment_path(folder, base_offset, kind + CLEANED))
         self._log = self._create(LOG)
+        self._flushed_size = 0
         self._offsets = bytearray()
         self._times = bytearray()
         self._indexed_position = 0
@@ -53,6 +56,9 @@ class CleanedSegment:
         if start + len(data) > SEGMENT_BYTES_MAX:
             raise ValueError(f"the compacted segment {self.base_offset} would pass {SEGMENT_BYTES_MAX} bytes")
         self._log.append(data)
+        if self._log.size - self._flushed_size >= FLUSH_STEP_BYTES:
+            self._log.flush()
+            self._flushed_size = self._log.size
         if not batches:
             return
         sizes, last_offsets, timestamps = (np.array(column, np.int64) for column in zip(*batches, strict=True))

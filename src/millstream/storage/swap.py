@@ -40,7 +40,7 @@ def swap_in(files: Files, folder: str, base_offset: int, replaced: Iterable[int]
         _rename(files, segment_path(folder, base_offset, kind), CLEANED, SWAP)
     deleted = []
     for old in replaced:
-        for kind in (ABORTED_INDEX, *SEGMENT_FILES) if old != base_offset else (ABORTED_INDEX,):
+        for kind in (ABORTED_INDEX, *SEGMENT_FILES):  # Renamed even where it would be replaced: freeing it takes long.
             path = segment_path(folder, old, kind)
             if files.exists(path):
                 files.rename(path, path + DELETED)
