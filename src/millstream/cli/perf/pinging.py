@@ -18,7 +18,7 @@ from millstream.model.ids import TopicPartition, Uuid
 from millstream.model.records import Record, encode_batch
 from millstream.protocol.messages.fetch import FetchResponse
 
-PACE_S = 0.0005
+PACE_S = 0.001
 #: How long the last records may take to arrive before the measurement is given up.
 ARRIVAL_S = 10.0
 _MARK = struct.Struct(">qq")
