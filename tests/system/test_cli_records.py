@@ -82,6 +82,7 @@ def test_bytes_that_are_not_text_go_both_ways(millstream: Millstream, topic: str
         ("7", "789"),
         ("+8", "89"),
         ("-2", "89"),
+        ("-3:8", "7"),
         ("3:5", "34"),
         (":2", "01"),
         ("8:", "89"),
@@ -93,8 +94,8 @@ def test_bytes_that_are_not_text_go_both_ways(millstream: Millstream, topic: str
     ],
 )
 def test_every_way_to_name_an_offset(millstream: Millstream, ten_seconds: str, offset: str, expected: str) -> None:
-    read = millstream("consume", ten_seconds, "-e", f"--offset={offset}", "-f", "%v")
-    assert read.output == expected
+    for option in ("-o", "--offset"):
+        assert millstream("consume", ten_seconds, "-e", option, offset, "-f", "%v").output == expected
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """Print the records of topics, from the start on and then as they come.
 
-millstream consume orders -o -10 -e                  the last ten of each partition, then end
-millstream consume orders -o @-1h -f '%p %o %k %v\\n'  the last hour's, and what follows
+The last ten of each partition, the last hour's and what follows, and a range:
+
+millstream consume orders -o -10 -e
+millstream consume orders -o @-1h -f '%p %o %k %v\\n'
 millstream consume orders -o 1000:2000 -p 0 --output json
 """
 
@@ -18,10 +20,17 @@ if TYPE_CHECKING:
     from millstream.client.cluster import Cluster
 
 OFFSETS_HELP = """offsets:
-  start end 1000 +5 -5     the start, the end, an offset, 5 after the start, 5 before the end
-  1000:2000 :2000 :end     between offsets (the second not included), until one, until the end as it is now
-  @-1h @2026-01-31         from a time on: a duration ago, a date, 2026-01-31T12:00:00Z, or milliseconds
-  @T1:T2 @-1h:30m @-1d:end between times; the second may be a duration after the first, or `end`"""
+  start  end  1000    the start, the end, an offset
+  +5  -5              5 after the start, 5 before the end
+  1000:2000  :2000    between two offsets (not including the second), until one
+  :end  -5:end        until what is the end now
+  @-1h  @2026-01-31   from a time on: a duration ago, a date,
+                      2026-01-31T12:00:00Z, or milliseconds since the epoch
+  @T1:T2  @:T2        between two times, until a time
+  @-1h:30m  @-1d:end  the second may be a duration after the first, or `end`"""
+
+#: ``-o -5:end`` begins with a minus, which argparse would take for an option.
+SIGNED_OPTIONS = ("-o", "--offset")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

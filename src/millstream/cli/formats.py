@@ -31,7 +31,8 @@ HELP = r"""format strings:
   %V %S  value's length   %K  key's length       %p  partition
   %o     offset           %h  headers (a=1,b=2)  %T  timestamp in milliseconds
   %d     timestamp as 2026-01-31T12:00:00.000Z   %%  a percent sign
-  \n \r \t \\ \0 \xHH     characters; a null key or value prints as nothing, its length as -1"""
+  \n \r \t \\ \0 \xHH     characters
+  A null key or value prints as nothing, its length as -1."""
 
 
 def _hex(data: bytes) -> bytes:

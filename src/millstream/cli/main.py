@@ -68,7 +68,7 @@ def _dispatch(arguments: list[str]) -> int:
         from millstream.cli.options import add_cluster_options
 
         add_cluster_options(parser)
-    args = parser.parse_args(rest, namespace=given)
+    args = parser.parse_args(_joined(rest, getattr(module, "SIGNED_OPTIONS", ())), namespace=given)
     if not command.online:
         return int(module.run(args))
     from millstream.cli.session import run_online
@@ -112,6 +112,17 @@ def _find(words: list[str]) -> tuple[Command | None, list[str]]:
         nouns = [*GROUPS, *(known for known in BY_WORDS if " " not in known)]
         raise _unknown(noun, noun, nouns, "millstream --help")
     return command, words[1:]
+
+
+def _joined(arguments: list[str], options: Sequence[str]) -> list[str]:
+    """Join these options to the values after them, so that a value may begin with a minus."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in options:
+            joined[-1] += argument if len(joined[-1]) == 2 else f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _help_about(words: list[str]) -> int:

@@ -1,7 +1,7 @@
-r"""Write records to a topic, one for each line of the files given, or of standard input.
+r"""Write records to a topic, one for each line of standard input or of files.
 
 echo hello | millstream produce orders
-millstream produce orders -K : -z zstd < pairs.txt      # lines such as `key:value`
+millstream produce orders -K : -z zstd < pairs.txt    # lines are key:value
 millstream produce orders -H source=import rows.json
 """
 

@@ -132,7 +132,9 @@ async def create_topics(cluster: Cluster, topics: Sequence[NewTopic], *, validat
         timeout_ms=_timeout_ms(cluster),
         validate_only=validate_only,
     )
-    answer = await cluster.ask_controller(request, CreateTopicsResponse)
+    answer = await cluster.ask_controller(
+        request, CreateTopicsResponse, lambda answer: [row.error_code for row in answer.topics]
+    )
     cluster.forget(topic.name for topic in topics)
     return [Outcome(row.name, error_of(row.error_code), row.error_message or "") for row in answer.topics]
 
@@ -144,7 +146,9 @@ async def delete_topics(cluster: Cluster, names: Sequence[str]) -> list[Outcome]
         topic_names=list(names),
         timeout_ms=_timeout_ms(cluster),
     )
-    answer = await cluster.ask_controller(request, DeleteTopicsResponse)
+    answer = await cluster.ask_controller(
+        request, DeleteTopicsResponse, lambda answer: [row.error_code for row in answer.responses]
+    )
     cluster.forget(names)
     return [Outcome(row.name or "", error_of(row.error_code), row.error_message or "") for row in answer.responses]
 
@@ -158,7 +162,9 @@ async def create_partitions(
         timeout_ms=_timeout_ms(cluster),
         validate_only=validate_only,
     )
-    answer = await cluster.ask_controller(request, CreatePartitionsResponse)
+    answer = await cluster.ask_controller(
+        request, CreatePartitionsResponse, lambda answer: [row.error_code for row in answer.results]
+    )
     cluster.forget(totals)
     return [Outcome(row.name, error_of(row.error_code), row.error_message or "") for row in answer.results]
 

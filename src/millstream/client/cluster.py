@@ -154,13 +154,23 @@ class Cluster:
         """Any broker's answer."""
         return await (await self.any_broker()).call(request, response, timeout_s=self.timeout_s)
 
-    async def ask_controller(self, request: Request, response: type[R]) -> R:
-        """The controller's answer; any broker's where the cluster does not tell its controller."""
-        if self.controller_id == NO_NODE:
-            await self.refresh([])
-        if self.controller_id in self.brokers:
-            return await (await self.broker(self.controller_id)).call(request, response, timeout_s=self.timeout_s)
-        return await self.ask(request, response)
+    async def ask_controller(self, request: Request, response: type[R], codes: Callable[[R], Iterable[int]]) -> R:
+        """The controller's answer; any broker's where the cluster does not tell its controller.
+
+        ``codes`` gives an answer's error codes: while one says that the controller has moved, the new one is asked.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self.timeout_s
+        while True:
+            if self.controller_id == NO_NODE:
+                await self.refresh([])
+            known = self.controller_id in self.brokers
+            connection = await (self.broker(self.controller_id) if known else self.any_broker())
+            answer = await connection.call(request, response, timeout_s=self.timeout_s)
+            if ErrorCode.NOT_CONTROLLER not in codes(answer) or loop.time() >= deadline_s:
+                return answer
+            self.controller_id = NO_NODE
+            await asyncio.sleep(RETRY_PAUSE_S)
 
     # What the cluster looks like.
 

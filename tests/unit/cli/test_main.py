@@ -45,7 +45,10 @@ def test_a_groups_overview_names_its_verbs(noun: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-def test_every_command_helps(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_helps_in_eighty_columns(
+    command: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     words = getattr(command, "words", "").split()
     with pytest.raises(SystemExit) as ended:
         main([*words, "--help"])
@@ -53,6 +56,7 @@ def test_every_command_helps(command: object, capsys: pytest.CaptureFixture[str]
     text = capsys.readouterr().out
     assert text.startswith(f"usage: millstream {' '.join(words)}")
     assert str(import_module(getattr(command, "module", "")).__doc__).splitlines()[0] in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
     assert ("--bootstrap" in text) == getattr(command, "online", None)
 
 

@@ -274,6 +274,23 @@ def test_topics_are_made_by_the_controller() -> None:
     run(scenario())
 
 
+def test_a_controller_that_moved_is_looked_up_again() -> None:
+    async def scenario() -> None:
+        def answered(code: int) -> dict[int, Handler]:
+            result = CreateTopicsResponse(topics=[CreatableTopicResult(name="a", error_code=code)])
+            return {CreateTopicsRequest.API_KEY: lambda request: result}
+
+        moved = answered(ErrorCode.NOT_CONTROLLER)
+        async with ScriptedBroker(moved) as old, ScriptedBroker(answered(ErrorCode.NONE)) as new:
+            brokers = {1: old.address, 2: new.address}
+            before, after = (metadata_of(brokers, {}, controller=node) for node in (1, 2))
+            old.handlers[METADATA] = in_turn(before, after)
+            async with Cluster([old.address]) as cluster:
+                assert await create_topics(cluster, [NewTopic("a")]) == [Outcome("a", ErrorCode.NONE)]
+
+    run(scenario())
+
+
 def test_a_code_newer_than_we_know_is_an_unknown_error() -> None:
     assert error_of(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
     check(0)

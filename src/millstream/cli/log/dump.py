@@ -1,4 +1,6 @@
-"""Print what lies in a broker's files: segments, indexes, snapshots and checkpoints. The broker may be running.
+"""Print what lies in a broker's segments, indexes, snapshots and checkpoints.
+
+The broker may be running. Damage is told, and the exit code is then 1.
 
 millstream log dump data/orders-0
 millstream log dump --records -o json data/orders-0/00000000000000000000.log

@@ -1,7 +1,7 @@
-"""Measure, at a steady rate, how long a record takes to be acknowledged and to reach a waiting reader.
+"""Measure how long a record takes to be acknowledged, and to reach a reader.
 
-Records are sent when they are due, whether earlier ones were answered or not, so that a pause of the broker shows
-in the figures of every record it held up.
+Records are sent at a steady rate, whether earlier ones were answered or not, so
+that a pause of the broker shows in the figures of every record it held up.
 
 millstream perf latency --rate 1000 --seconds 10
 """

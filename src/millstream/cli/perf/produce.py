@@ -1,8 +1,10 @@
-"""Measure how fast a topic can be written, with batches encoded beforehand and requests pipelined.
+"""Measure how fast a topic can be written, with pre-encoded batches, pipelined.
 
-millstream perf produce                                        1 M records of 100 bytes
+By default 1 M records of 100 bytes; then larger ones, and single round trips:
+
+millstream perf produce
 millstream perf produce -s 1000 -n 2M --acks all -z lz4
-millstream perf produce -n 50k --batch-records 1 --in-flight 1   round trips of single records
+millstream perf produce -n 50k --batch-records 1 --in-flight 1
 """
 
 from __future__ import annotations

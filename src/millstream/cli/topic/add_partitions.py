@@ -1,4 +1,7 @@
-"""Give topics more partitions. Records stay where they are, but keys may go to other partitions from now on."""
+"""Give topics more partitions.
+
+Records stay where they are, but keys may go to other partitions from now on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show topics: partitions with their leaders, replicas and offsets, and the settings that are not defaults."""
+"""Show topics: partitions, leaders, offsets, and settings that are not defaults."""
 
 from __future__ import annotations
 

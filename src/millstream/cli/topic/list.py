@@ -1,4 +1,4 @@
-"""List topics: their partitions, replicas, and how many partitions lack a leader or a replica in sync."""
+"""List topics: how many partitions and replicas, and how many are in trouble."""
 
 from __future__ import annotations
 
