@@ -33,6 +33,7 @@ from tests.compatibility.wire import (
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_RECORD = 1, 2, 3, 17, 87
 INVALID_TIMESTAMP, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 32, 45, 47
+COORDINATOR_LOAD_IN_PROGRESS = 14
 GONE = {3, 6}  # unknown topic, or no longer its leader
 
 
@@ -47,9 +48,15 @@ def batch(*values: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> byte
 
 
 def new_producer(wire: Wire) -> tuple[int, int]:
-    answer = wire.call(INIT_PRODUCER_ID, 0, string(None) + struct.pack(">i", 60_000))
-    assert (answer.int32(), answer.int16()) == (0, 0)
-    return answer.int64(), answer.int16()
+    """An id and its epoch; a broker of Kafka's own that has just started asks for patience first."""
+    deadline = time.monotonic() + 20
+    while True:
+        answer = wire.call(INIT_PRODUCER_ID, 0, string(None) + struct.pack(">i", 60_000))
+        throttle_ms, code = answer.int32(), answer.int16()
+        if code == 0:
+            return answer.int64(), answer.int16()
+        assert (throttle_ms, code) == (0, COORDINATOR_LOAD_IN_PROGRESS) and time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 class TestWaiting:
