@@ -37,19 +37,17 @@ class Disconnect(Exception):
 class Call:
     """One request on its way: who asked, in which version, and the answer once there is one."""
 
-    __slots__ = ("_parts", "connection", "header", "is_answered", "route", "task")
+    __slots__ = ("connection", "frame_bytes", "header", "is_answered", "parts", "route", "task", "version")
 
-    def __init__(self, connection: "ClientConnection", header: RequestHeader, route: Route) -> None:
+    def __init__(self, connection: "ClientConnection", header: RequestHeader, route: Route, frame_bytes: int) -> None:
         self.connection = connection
         self.header = header
+        self.version = header.api_version
         self.route = route
+        self.frame_bytes = frame_bytes
         self.task: asyncio.Task[Any] | None = None
         self.is_answered = False
-        self._parts: list[Part] = []
-
-    @property
-    def version(self) -> int:
-        return self.header.api_version
+        self.parts: list[Part] = []
 
     @property
     def client_id(self) -> str:
@@ -59,10 +57,7 @@ class Call:
         """Encode the answer; None leaves the client without one, as it asked."""
         self.is_answered = True
         if response is not None:
-            self._parts = framed(self.header, response)
-
-    def take_parts(self) -> list[Part]:
-        return self._parts
+            self.parts = framed(self.header, response)
 
 
 def framed(header: RequestHeader, response: Any, version: int | None = None) -> list[Part]:
@@ -71,11 +66,10 @@ def framed(header: RequestHeader, response: Any, version: int | None = None) -> 
         version = header.api_version
     head = response_header(header.api_key, version, header.correlation_id)
     parts: list[Any] = encode_parts(response, version)
-    size = len(head)
-    for part in parts:
-        size += len(part)
-    parts[:0] = (_LENGTH.pack(size) + head,)
-    return parts
+    if len(parts) == 1:
+        return [_LENGTH.pack(len(head) + len(parts[0])) + head + parts[0]]
+    size = len(head) + sum(map(len, parts))
+    return [_LENGTH.pack(size) + head, *parts]
 
 
 class ClientConnection(FramedPeer):
@@ -103,7 +97,7 @@ class ClientConnection(FramedPeer):
             self._answer_unknown(header)
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
-        call = Call(self, header, route)
+        call = Call(self, header, route, len(frame))
         coroutine = route.handler(self._broker, request, call)
         try:
             awaited = coroutine.send(None)
@@ -158,7 +152,7 @@ class ClientConnection(FramedPeer):
         else:
             self._failed(call, error)
         while self._waiting and self._waiting[0].is_answered:
-            self._outgoing += self._waiting.popleft().take_parts()
+            self._outgoing += self._waiting.popleft().parts
         self.turn_ended()
         self.pace_reading()
 

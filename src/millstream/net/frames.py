@@ -92,12 +92,10 @@ class FrameReader:
         self._rest = b""  # The beginning of a frame that the scratch buffer will hold whole.
         self._large: bytearray | None = None
         self._large_view = memoryview(b"")
+        #: Whether a frame too large for the scratch buffer is being read.
+        self.in_large_frame = False
         self._filled = 0
         self._wanted = 0
-
-    @property
-    def in_large_frame(self) -> bool:
-        return self._large is not None
 
     def buffer(self) -> memoryview:
         """Where the next bytes belong; valid until ``received``."""
@@ -153,12 +151,14 @@ class FrameReader:
 
     def _set_large(self, buffer: bytearray) -> None:
         self._large = buffer
+        self.in_large_frame = True
         self._large_view = memoryview(buffer)[: self._wanted]
 
     def _finish_large(self) -> None:
         buffer, view = self._large, self._large_view
         assert buffer is not None
         self._large, self._large_view = None, memoryview(b"")
+        self.in_large_frame = False
         try:
             self._on_frame(view)
         finally:

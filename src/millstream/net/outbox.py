@@ -56,9 +56,14 @@ class SocketOutbox:
     def send(self, parts: Sequence[Part]) -> None:
         if self._is_closed:
             return
-        if not self._queue and len(parts) == 1 and type(parts[0]) is bytes:
-            self._send_alone(parts[0])
-            return
+        if not self._queue:
+            if len(parts) == 1:
+                if type(parts[0]) is bytes:
+                    self._send_now(parts[0])
+                    return
+            elif FileSlice not in map(type, parts):
+                self._send_now(b"".join(parts))  # type: ignore[arg-type]
+                return
         self._queue.extend(parts)
         self.pending_bytes += sum(map(len, parts))
         if not self._is_waiting:
@@ -73,8 +78,8 @@ class SocketOutbox:
         self.pending_bytes = 0
         self._socket.close()
 
-    def _send_alone(self, data: bytes) -> None:
-        """The common case, one small answer and nothing before it, without a queue."""
+    def _send_now(self, data: bytes) -> None:
+        """The common case, answers without files and nothing before them, needs no queue."""
         try:
             sent = self._socket.send(data)
         except BlockingIOError:

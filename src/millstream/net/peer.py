@@ -9,6 +9,9 @@ from millstream.model.errors import CorruptFrame
 from millstream.net.frames import SCRATCH_BYTES, BufferPool, FrameReader
 from millstream.net.outbox import Outbox, Part, SocketOutbox, TransportOutbox
 
+#: How much is read from one connection before the others have their turn.
+TURN_BYTES = 512 * 1024
+
 
 class Limits:
     """What all connections of a listener share: the scratch buffer, the pool, the bounds."""
@@ -40,6 +43,8 @@ class FramedPeer(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._waiting_for_room = False
         self._in_large_frame = False
+        self._turn_bytes = 0
+        self._is_yielding = False
 
     # What a subclass says.
 
@@ -78,7 +83,10 @@ class FramedPeer(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         should_pause = (
-            self._waiting_for_room or self._outbox.pending_bytes > self._limits.unsent_bytes_max or self.is_overfull()
+            self._is_yielding
+            or self._waiting_for_room
+            or self._outbox.pending_bytes > self._limits.unsent_bytes_max
+            or self.is_overfull()
         )
         if should_pause != self._reading_paused:
             self._reading_paused = should_pause
@@ -107,6 +115,7 @@ class FramedPeer(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         self.last_active_s = self.loop.time()
+        self._turn_bytes += count
         try:
             self._reader.received(count)
         except CorruptFrame as fault:
@@ -116,10 +125,26 @@ class FramedPeer(asyncio.BufferedProtocol):
             return
         self.turn_ended()
         if self._reader.in_large_frame != self._in_large_frame:
-            self._in_large_frame = not self._in_large_frame
-            if self._in_large_frame and not self._limits.pool.has_room():
-                self._waiting_for_room = True  # Only at its beginning: a frame half read always goes on.
-                self._limits.pool.when_room(self._room_came)
+            self._large_frame_changed()
+        if self._turn_bytes >= TURN_BYTES:
+            self._end_turn()
+        self.pace_reading()
+
+    def _large_frame_changed(self) -> None:
+        self._in_large_frame = not self._in_large_frame
+        if self._in_large_frame and not self._limits.pool.has_room():
+            self._waiting_for_room = True  # Only at its beginning: a frame half read always goes on.
+            self._limits.pool.when_room(self._room_came)
+
+    def _end_turn(self) -> None:
+        """This connection has had its share: the loop would go on reading it while others wait."""
+        if not self._is_yielding:
+            self._is_yielding = True
+            self.loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_yielding = False
+        self._turn_bytes = 0
         self.pace_reading()
 
     def resume_writing(self) -> None:

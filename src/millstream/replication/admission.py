@@ -19,13 +19,12 @@ UNBOUNDED_MS = 2**63 - 1
 
 def checked_batch(records: memoryview) -> BatchHeader:
     """The header of the one batch that a producer may send a partition at a time, its CRC checked."""
-    header: BatchHeader | None = None
-    for _, next_header in checked_batches(records):
-        if header is not None:
-            raise ProtocolError(ErrorCode.INVALID_RECORD, "a partition takes one batch in a request, more were sent")
-        header = next_header
-    if header is None:
-        raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
+    batches = list(checked_batches(records))
+    if len(batches) != 1:
+        raise ProtocolError(
+            ErrorCode.INVALID_RECORD, f"a partition takes one batch in a request, {len(batches)} were sent"
+        )
+    header = batches[0][1]
     if header.is_transactional:
         raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
     return header

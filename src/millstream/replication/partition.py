@@ -59,11 +59,6 @@ class Partition:
         return self._watermark
 
     @property
-    def needs_flush(self) -> bool:
-        """Whether an answer must wait for the disk."""
-        return self.log is not None and self.log.needs_flush
-
-    @property
     def config(self) -> TopicConfig:
         return self._log().config
 
@@ -104,24 +99,19 @@ class Partition:
 
     # Writing.
 
-    def append_as_leader(self, records: memoryview, header: BatchHeader, acks: int, now_ms: int) -> AppendOutcome:
-        """Append one checked batch and show it as soon as every in-sync replica has it."""
-        log = self.leader_log()
-        config = log.config
-        if acks == ALL_IN_SYNC and len(self.role.others_in_sync) + 1 < config.min_insync_replicas:
-            self._refuse_too_few(config.min_insync_replicas)
+    def append(self, log: Log, records: memoryview, header: BatchHeader, acks: int, now_ms: int) -> AppendOutcome:
+        """Append one checked batch to the log led here, and show it as soon as every in-sync replica has it."""
+        config, role = log.config, self.role
+        in_sync = len(role.others_in_sync) + 1
+        if acks == ALL_IN_SYNC and in_sync < config.min_insync_replicas:
+            raise ProtocolError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{in_sync} in sync, min.insync.replicas is {config.min_insync_replicas}",
+            )
         admission.check_newest(header, config, now_ms)
-        outcome = log.append(records, ((0, header),), self.role.leadership.leader_epoch, now_ms)
+        outcome = log.append(records, ((0, header),), role.leadership.leader_epoch, now_ms)
         self._advance(log)
         return outcome
-
-    def _refuse_too_few(self, wanted: int) -> None:
-        """As Kafka since 4.0, never ask for more replicas than the partition has."""
-        in_sync, replicas = len(self.role.others_in_sync) + 1, len(self.role.leadership.replicas)
-        if in_sync < min(wanted, replicas):
-            raise ProtocolError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} in sync of {replicas}, min.insync.replicas is {wanted}"
-            )
 
     async def flushed(self, workers: Workers) -> None:
         """Return once everything appended before the call is on disk, if the topic asks for that."""

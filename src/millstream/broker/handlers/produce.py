@@ -35,17 +35,24 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
     """
     appending = Appending(broker, request, call.version)
-    large = list(appending.large_to_look_at())
-    if large:
+    if call.frame_bytes >= OFF_LOOP_BYTES and (large := list(appending.large_to_look_at())):
         with call.connection.holding():
             await appending.look_off_loop(large)
-    answer = ProduceResponse(responses=[appending.topic(topic) for topic in request.topic_data])
+    responses = []
+    for topic in request.topic_data:
+        rows = []
+        for data in topic.partition_data:
+            try:
+                rows.append(appending.append(topic, data))
+            except ProtocolError as refusal:
+                rows.append(appending.refused(data, refusal))
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows))
     if appending.owed:
         await appending.settle()
     if request.acks == NO_ACKS:
         appending.raise_if_refused()  # Silence is promised; a refusal closes the connection.
         return None
-    return answer
+    return ProduceResponse(responses=responses)
 
 
 class Appending:
@@ -62,24 +69,18 @@ class Appending:
         self._refusals: dict[int, ProtocolError] = {}
         self.owed: list[Owed] = []
 
-    def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """Append what the request has for one topic."""
-        rows = [self._row(topic, data) for data in topic.partition_data]
-        return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
+    def refused(self, data: PartitionProduceData, refusal: ProtocolError) -> PartitionProduceResponse:
+        """The row that says why a batch was not taken."""
+        self._refusals[id(data)] = refusal
+        return PartitionProduceResponse(
+            index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
+        )
 
-    def _row(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
-        try:
-            return self._append(topic, data)
-        except ProtocolError as refusal:
-            self._refusals[id(data)] = refusal
-            return PartitionProduceResponse(
-                index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
-            )
-
-    def _append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+    def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        """Append one partition's batch; ProtocolError when it is refused."""
         if self._acks not in ACKS:
             raise ProtocolError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is -1, 0 or 1, not {self._acks}")
-        if id(data) in self._refusals:
+        if self._refusals and id(data) in self._refusals:
             raise self._refusals[id(data)]
         partition = self._find(topic, data)
         records = data.records
@@ -89,19 +90,17 @@ class Appending:
         header = admission.checked_batch(records)
         if header.compression == ZSTD and self._version < ZSTD_FROM_VERSION:
             raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
-        config = partition.config
+        log = partition.leader_log()
+        config = log.config
         if len(records) < OFF_LOOP_BYTES and admission.needs_a_look(config):
             records = admission.looked_at(records, header, config, self._now_ms)
             header = header_at(records)
-        outcome = partition.append_as_leader(records, header, self._acks, self._now_ms)
+        first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms)
         row = PartitionProduceResponse(
-            index=data.index,
-            base_offset=outcome.first_offset,
-            log_append_time_ms=outcome.append_time_ms,
-            log_start_offset=outcome.log_start_offset,
+            index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
         )
-        if partition.high_watermark <= outcome.last_offset or partition.needs_flush:
-            self.owed.append((partition, outcome.last_offset + 1, row))
+        if partition.high_watermark <= last or log.needs_flush:
+            self.owed.append((partition, last + 1, row))
         return row
 
     def raise_if_refused(self) -> None:
