@@ -54,6 +54,7 @@ class LogDirectory:
         self.clock = clock
         self.random = random
         self.open_files = OpenFiles(files)
+        self.open_files.relieve = self._give_back
         self.logs: dict[TopicPartition, Log] = {}
         #: Why the directory is offline; None while it is not.
         self.failure: str | None = None
@@ -77,6 +78,12 @@ class LogDirectory:
             _log.error("log directory %s is offline, its partitions with it: %s", self.path, error)
             self.on_failure(self)
         return self.refusal()
+
+    def _give_back(self) -> None:
+        """Close what is open for appending; the next append opens it again."""
+        _log.warning("file descriptors ran out: raise the limit (ulimit -n) above two per partition")
+        for log in self.logs.values():
+            log.segments.active.release()
 
     def refusal(self) -> ProtocolError:
         return ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is offline: {self.failure}")

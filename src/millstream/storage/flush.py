@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from millstream.model.workers import Workers
 from millstream.storage.files import File, Files
+from millstream.storage.open_files import OpenFiles
 from millstream.storage.producer_snapshot import encode_snapshot
 from millstream.storage.segment import Segment
 
@@ -223,7 +224,13 @@ class Flusher:
         log = self._log
         try:
             plan = self.plan(is_full=is_full)
-            await workers.in_thread(plan.run, log.directory.files)
+            try:
+                await workers.in_thread(plan.run, log.directory.files)
+            except OSError as error:
+                if not OpenFiles.ran_out(error):
+                    raise
+                log.directory.open_files.give_back()
+                await workers.in_thread(plan.run, log.directory.files)
             if not log.is_deleted:
                 self.finish(plan, is_full=is_full)
         except OSError as error:

@@ -6,7 +6,6 @@ from typing import Protocol
 from millstream.model.batch import NO_LEADER_EPOCH
 from millstream.storage.checkpoint import decode_epochs, encode_epochs
 from millstream.storage.directory import LogDirectory
-from millstream.storage.files import Files
 
 NO_OFFSET = -1
 
@@ -120,17 +119,6 @@ class LeaderEpochs:
     def _write(self) -> None:
         self.is_synced = False
         try:
-            write_unsynced(self._directory.files, self.path, encode_epochs(self.entries))
+            self._directory.open_files.replace(self.path, encode_epochs(self.entries))
         except OSError as error:
             raise self._directory.fail(error) from error
-
-
-def write_unsynced(files: Files, path: str, data: bytes) -> None:
-    """Replace a small file atomically, without waiting for the disk: for what can be found again in the log."""
-    aside = path + ".tmp"
-    file = files.open(aside, writable=True, create=True)
-    if file.size:
-        file.truncate(0)
-    file.append(data)
-    file.close()
-    files.rename(aside, path)

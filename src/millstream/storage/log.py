@@ -99,7 +99,7 @@ class Log:
         self.recovery_point = 0
         self.epochs = LeaderEpochs(directory, f"{self.folder}/{LEADER_EPOCHS}", self)
         self.producers = ProducerStates()
-        self.snapshots = Snapshots(directory.files, self.folder)
+        self.snapshots = Snapshots(directory.files, directory.open_files, self.folder)
         self.segments = Segments(directory, self.folder)
         self.flusher = Flusher(self)
         self.is_deleted = False
@@ -268,7 +268,9 @@ class Log:
                 or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
                 or segment.waited_ms(max_timestamp, now_ms) > config.segment_ms - segment.roll_jitter_ms
             ):
-                segment = self._roll(first_offset)
+                # One segment goes on where the other ends, whatever offsets a leader has left out.
+                is_far = last_offset - self.end_offset > RELATIVE_OFFSET_MAX
+                segment = self._roll(first_offset if is_far else self.end_offset)
             file = segment.file
             if file is None:
                 file = segment.writer()

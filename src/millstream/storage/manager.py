@@ -17,7 +17,6 @@ from millstream.storage.checkpoint import (
 )
 from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
-from millstream.storage.leader_epochs import write_unsynced
 from millstream.storage.log import Log
 from millstream.storage.meta import (
     PARTITION_METADATA,
@@ -187,7 +186,7 @@ class Logs:
         log.topic_id = topic_id
         try:
             path = f"{log.folder}/{PARTITION_METADATA}"
-            write_unsynced(log.directory.files, path, encode_partition_metadata(topic_id))
+            log.directory.open_files.replace(path, encode_partition_metadata(topic_id))
         except OSError as error:
             raise log.directory.fail(error) from error
 

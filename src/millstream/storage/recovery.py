@@ -29,7 +29,13 @@ from millstream.storage.directory import LogDirectory
 from millstream.storage.log import Log
 from millstream.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from millstream.storage.producer_state import BATCHES_REMEMBERED
-from millstream.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+from millstream.storage.segment import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    SEGMENT_SUFFIXES,
+    Segment,
+)
 from millstream.storage.swap import CLEANED, SWAP, finish_swaps
 from millstream.storage.trimming import reload_producers
 from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
@@ -171,15 +177,21 @@ class _Recovery:
 
     def run(self) -> None:
         log = self._log
+        pending = log.segments.since(self._recovery_point)
+        pending[0].trust_below(self._recovery_point)
         log.snapshots.remove_after(max(self._recovery_point, log.start_offset))
         reload_producers(log, self._recovery_point)
-        pending = log.segments.since(self._recovery_point)
         while pending:
             segment = pending.pop(0)
-            if segment.base_offset < self._next_offset:
-                _log.warning("%s overlaps the segment before it and is removed", segment.path)
-                log.segments.drop([segment], 0)
-                continue
+            if segment.base_offset != self._next_offset and not self._may_leap(segment):
+                _log.warning(
+                    "%s does not follow on offset %d: it and %d segments after it are removed",
+                    segment.path,
+                    self._next_offset,
+                    len(pending),
+                )
+                self._drop([segment, *pending])
+                break
             self._next_offset = segment.base_offset
             good_bytes = self._scan(segment)
             self._log.flusher.note_segment(segment)
@@ -193,7 +205,7 @@ class _Recovery:
                 self._cut(segment, good_bytes)
                 if pending:
                     _log.warning("%s: %d segments after the damage are removed", log.folder, len(pending))
-                    log.segments.drop(pending, 0)
+                self._drop(pending)
                 break
         end_offset = max(self._next_offset, log.segments.active.base_offset)
         log.adopt(list(log.segments), log.start_offset, end_offset)
@@ -201,8 +213,20 @@ class _Recovery:
         log.unflushed_batches, log.unflushed_bytes = self._batches, self._bytes
         log.unflushed_since_ms = log.directory.clock.now_ms()
 
+    def _may_leap(self, segment: Segment) -> bool:
+        """Whether offsets may be missing before the segment: it is the first, or they lie too far apart for one."""
+        return segment.base_offset - self._next_offset > RELATIVE_OFFSET_MAX
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Remove segments for good: were they to come back after another crash, they would be taken for new."""
+        if segments:
+            self._log.segments.drop(segments, 0)
+        self._log.directory.files.sync_folder(self._log.folder)
+
     def _cut(self, segment: Segment, size: int) -> None:
-        segment.writer().truncate(size)  # It stays open: the next flush brings the cut to the disk.
+        writer = segment.writer()
+        writer.truncate(size)
+        writer.flush()
         segment.size = size
 
     def _scan(self, segment: Segment) -> int:

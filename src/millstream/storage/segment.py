@@ -2,7 +2,7 @@
 
 import logging
 
-from millstream.model.batch import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, header_at
+from millstream.model.batch import HEADER_BYTES, LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, header_at
 from millstream.model.records import decode_batch
 from millstream.storage.files import File
 from millstream.storage.index import OffsetIndex, TimeIndex
@@ -194,8 +194,13 @@ class Segment:
 
     def _agrees(self, entry: tuple[int, int]) -> bool:
         timestamp, relative_offset = entry
-        place = self.find(self.base_offset + relative_offset) if relative_offset >= 0 else None
-        return place is not None and header_at(self.reader().read(place.position, 61)).max_timestamp == timestamp
+        try:
+            place = self._find(self.base_offset + relative_offset) if relative_offset >= 0 else None
+        except DamagedBatch:
+            return False
+        return (
+            place is not None and header_at(self.reader().read(place.position, HEADER_BYTES)).max_timestamp == timestamp
+        )
 
     def _first_record(
         self, position: int, header: BatchHeader, timestamp: int, start_offset: int
@@ -221,7 +226,10 @@ class Segment:
         try:
             self.offsets.load()
             self.times.load()
-            return self._check_tail()
+            next_offset = self._check_tail()
+            if self.times.last is not None and not self._agrees(self.times.last):
+                raise DamagedBatch(0, "the time index names a batch of another time")
+            return next_offset
         except FileNotFoundError:
             _log.warning("%s: an index is missing and is made anew", self.path)
         except DamagedBatch as damage:
@@ -252,7 +260,7 @@ class Segment:
         if self._max_timestamp_offset >= next_offset > self.base_offset:
             raise DamagedBatch(position, "the time index names an offset past the end")
         if self.size:
-            self.first_timestamp = header_at(reader.read(0, 61)).max_timestamp
+            self.first_timestamp = header_at(reader.read(0, HEADER_BYTES)).max_timestamp
         return next_offset
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> int:
@@ -277,6 +285,10 @@ class Segment:
             bound, position = self.offsets.last
         # The batch at ``position`` is looked at again, so only times before it need to be known.
         self.times.trust(bound, by_value=True)
+        if self.times.last is not None and not self._agrees(self.times.last):
+            _log.warning("%s does not agree with its segment; it is made anew", self.times.path)
+            self._clear(is_empty=True)
+            return 0
         if self.times.last is not None:
             self._max_timestamp, relative_offset = self.times.last
             self._max_timestamp_offset = self.base_offset + relative_offset

@@ -4,7 +4,7 @@ import logging
 from bisect import bisect_right, insort
 
 from millstream.storage.files import Files
-from millstream.storage.leader_epochs import write_unsynced
+from millstream.storage.open_files import OpenFiles
 from millstream.storage.producer_snapshot import SUFFIX, DamagedSnapshot, decode_snapshot, encode_snapshot
 from millstream.storage.producer_state import Producer, ProducerStates
 
@@ -14,20 +14,21 @@ _log = logging.getLogger(__name__)
 class Snapshots:
     """Kept: one per closed segment (taken when it was closed), and the newest."""
 
-    __slots__ = ("_files", "folder", "offsets")
+    __slots__ = ("_files", "_open_files", "folder", "offsets")
 
-    def __init__(self, files: Files, folder: str, offsets: list[int] | None = None) -> None:
+    def __init__(self, files: Files, open_files: OpenFiles, folder: str) -> None:
         self._files = files
+        self._open_files = open_files
         self.folder = folder
         #: Where snapshots were taken, oldest first.
-        self.offsets = offsets if offsets is not None else []
+        self.offsets: list[int] = []
 
     def path(self, offset: int) -> str:
         return f"{self.folder}/{offset:020d}{SUFFIX}"
 
     def write(self, producers: ProducerStates) -> None:
         """Take a snapshot now, without waiting for the disk: one lost is made good from the log."""
-        write_unsynced(self._files, self.path(producers.end_offset), encode_snapshot(producers))
+        self._open_files.replace(self.path(producers.end_offset), encode_snapshot(producers))
         self.note(producers.end_offset)
 
     def note(self, offset: int) -> None:

@@ -32,6 +32,7 @@ def truncate_to(log: "Log", offset: int) -> None:
         later = [segment for segment in log.segments if segment.base_offset > offset]
         if later:
             log.segments.drop(later, log.config.file_delete_delay_ms)
+            log.directory.files.sync_folder(log.folder)  # Or a crash may bring them back behind what comes now.
         segment = log.segments.active
         place = segment.find(offset)
         if place is not None:
@@ -57,6 +58,7 @@ def restart_at(log: "Log", offset: int) -> None:
     try:
         log.segments.drop(list(log.segments), log.config.file_delete_delay_ms)
         log.segments.begin(offset, log.config)
+        log.directory.files.sync_folder(log.folder)
         log.start_offset = offset
         log.damage.clear()
         log.unflushed_batches = log.unflushed_bytes = 0
@@ -158,7 +160,7 @@ def reload_producers(log: "Log", end_offset: int) -> None:
         begin = max(taken, begin)
         for producer in producers:
             log.producers.put(producer)
-    for segment in log.segments.pieces(begin, end_offset):
+    for segment in log.segments.pieces(begin, end_offset) if begin < end_offset else ():
         try:
             _take_in_producers(log, segment, begin, end_offset)
         except DamagedBatch as damage:
