@@ -1,7 +1,6 @@
 """Everything a broker would otherwise reach for: time, disk, network, threads, chance, the registry."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from millstream.registry.tree import Registry
 from millstream.storage.files import Files, OsFiles
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 T = TypeVar("T")
 
@@ -39,42 +39,55 @@ class Environment:
 
 
 class PoolWorkers:
-    """A few threads, and one process of the lowest priority that lives only while it has work."""
+    """A few threads, and for each call that computes a process that ends with it."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="worker")
-        self._process: ProcessPoolExecutor | None = None
-        self._jobs = 0
+        self._children: set[SpawnProcess] = set()
 
     async def in_thread(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
     async def in_process(self, function: Callable[..., T], *args: object) -> T:
-        import multiprocessing  # Slow to import, and few brokers ever need it.
-        from concurrent.futures import ProcessPoolExecutor
-
-        if self._process is None:
-            context = multiprocessing.get_context("spawn")
-            self._process = ProcessPoolExecutor(1, mp_context=context, initializer=_yield_to_others)
-        self._jobs += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._process, function, *args)
-        finally:
-            self._jobs -= 1
-            if self._jobs == 0 and self._process is not None:
-                self._process.shutdown(wait=False)
-                self._process = None
+        return await self.in_thread(self._in_child, function, args)
 
     def close(self) -> None:
-        """Let running jobs end; start no more."""
+        """End the processes, whose work is worth nothing half done; let the threads finish theirs."""
+        for child in list(self._children):
+            child.kill()
         self._threads.shutdown(wait=True)
-        if self._process is not None:
-            self._process.shutdown(wait=False, cancel_futures=True)
+
+    def _in_child(self, function: Callable[..., T], args: tuple[object, ...]) -> T:
+        """Start a process, and wait for it in this thread; OSError when it ends without an answer."""
+        import multiprocessing  # Slow to import, and few brokers ever need it.
+
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)
+        child = context.Process(target=_answer, args=(theirs, function, args), daemon=True)
+        with ours:
+            child.start()
+            theirs.close()
+            self._children.add(child)
+            try:
+                outcome = ours.recv()
+            except EOFError:
+                raise OSError(f"the process for {function.__name__} ended before its work was done") from None
+            finally:
+                child.join()
+                self._children.discard(child)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        result: T = outcome
+        return result
 
 
-def _yield_to_others() -> None:
-    """Make this process the last to be served."""
-    os.nice(19)
+def _answer(connection: "Connection", function: Callable[..., object], args: tuple[object, ...]) -> None:
+    """Do the work and send back what came of it."""
+    try:
+        connection.send(function(*args))
+    except Exception as error:
+        connection.send(error)
+    connection.close()
 
 
 async def open_embedded(path: str, workers: Workers) -> tuple[Registry, Callable[[], Awaitable[None]]]:
