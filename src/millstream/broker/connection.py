@@ -10,9 +10,10 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.eager import resumed
+from millstream.broker.eager import Suspended
 from millstream.broker.routes import Route, Router
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.net.outbox import Part
@@ -37,7 +38,7 @@ class Disconnect(Exception):
 class Call:
     """One request on its way: who asked, in which version, and the answer once there is one."""
 
-    __slots__ = ("connection", "frame_bytes", "header", "is_answered", "parts", "route", "task", "version")
+    __slots__ = ("connection", "frame_bytes", "header", "is_answered", "parts", "route", "suspended", "version")
 
     def __init__(self, connection: "ClientConnection", header: RequestHeader, route: Route, frame_bytes: int) -> None:
         self.connection = connection
@@ -45,7 +46,7 @@ class Call:
         self.version = header.api_version
         self.route = route
         self.frame_bytes = frame_bytes
-        self.task: asyncio.Task[Any] | None = None
+        self.suspended: Suspended | None = None
         self.is_answered = False
         self.parts: list[Part] = []
 
@@ -106,25 +107,22 @@ class ClientConnection(FramedPeer):
         except Exception as error:
             self._failed(call, error)
         else:
-            call.task = self.loop.create_task(resumed(coroutine, awaited))
             self._waiting.append(call)
-            call.task.add_done_callback(lambda task: self._finished(call, task))
+            call.suspended = Suspended(self.loop, coroutine, awaited, partial(self._finished, call))
 
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Start no further request of this connection inside the block: for work off the loop that must keep order."""
+        assert self._held is None
         self._held = deque()
         try:
             yield
         finally:
-            held, self._held = self._held, None
-            self.loop.call_soon(self._start_held, held)
+            self.loop.call_soon(self._start_held)  # Not before the request that holds them has appended.
 
-    def _start_held(self, held: deque[bytearray]) -> None:
+    def _start_held(self) -> None:
+        held, self._held = self._held or deque(), None
         while held and not self.is_closed:
-            if self._held is not None:  # One of them holds the rest back again.
-                self._held.extendleft(reversed(held))
-                return
             try:
                 self.frame_received(memoryview(held.popleft()))
             except CorruptFrame as fault:
@@ -142,13 +140,12 @@ class ClientConnection(FramedPeer):
         elif response is not None:
             self._outgoing += framed(call.header, response)
 
-    def _finished(self, call: Call, task: asyncio.Task[Any]) -> None:
+    def _finished(self, call: Call, response: Any, error: Exception | None) -> None:
         """A request that had to wait is done; send it, and what waited behind it."""
-        if task.cancelled() or self.is_closed:
+        if self.is_closed:
             return
-        error = task.exception()
         if error is None:
-            call.answer(task.result())
+            call.answer(response)
         else:
             self._failed(call, error)
         while self._waiting and self._waiting[0].is_answered:
@@ -167,7 +164,7 @@ class ClientConnection(FramedPeer):
         refusal = call.route.refusal(code, str(error) if isinstance(error, ProtocolError) else None)
         if refusal is None:
             self.close()
-        elif call.task is None:
+        elif call.suspended is None:
             self._answered(call, refusal)
         else:
             call.answer(refusal)
@@ -204,6 +201,6 @@ class ClientConnection(FramedPeer):
     def closed(self) -> None:
         self._broker.dismiss(self)
         for call in self._waiting:
-            if call.task is not None:
-                call.task.cancel()
+            if call.suspended is not None:
+                call.suspended.cancel()
         self._waiting.clear()

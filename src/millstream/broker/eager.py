@@ -1,34 +1,67 @@
-"""Coroutines begun at once: what needs no waiting costs no task and keeps its place in the order of requests."""
+"""Coroutines begun at once: what needs no waiting costs nothing more, and what must wait keeps its place.
 
-import types
-from collections.abc import Coroutine, Generator
-from typing import Any, TypeVar
+A task starts a coroutine a turn of the loop later, costs as much as a whole small request, and reports its end
+another turn later.  A request can afford none of that, so it is stepped here: by hand until it first waits, and then
+by the future it waits for.
 
-T = TypeVar("T")
+Invariant: handlers await futures and nothing that asks for the current task (``asyncio.timeout``, task groups).
+"""
 
-
-async def resumed(coroutine: Coroutine[Any, Any, T], awaited: Any) -> T:
-    """The rest of a coroutine that was stepped by hand until it first waited, for ``awaited``.
-
-    To be run as a task: whoever steps a coroutine by hand cannot be woken, a task can.
-    """
-    result: T = await _relay(coroutine, awaited)
-    return result
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 
-@types.coroutine
-def _relay(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                coroutine.close()
-                raise
-            except BaseException as error:
-                awaited = coroutine.throw(error)
+class Suspended:
+    """A coroutine that waits; ``on_end`` is called with its result or its error, unless it was cancelled."""
+
+    __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_loop", "_on_end")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, Any],
+        awaited: Any,
+        on_end: Callable[[Any, Exception | None], None],
+    ) -> None:
+        """``awaited`` is what the coroutine yielded when it was stepped."""
+        self._loop = loop
+        self._coroutine = coroutine
+        self._on_end = on_end
+        self._is_cancelled = False
+        self._awaited: asyncio.Future[Any] | None = None
+        self._wait_for(awaited)
+
+    def cancel(self) -> None:
+        """Let it end where it waits; nobody is told."""
+        self._is_cancelled = True
+        if self._awaited is not None:
+            self._awaited.cancel()
+
+    def _wait_for(self, awaited: Any) -> None:
+        if awaited is None:  # It only lets others have their turn.
+            self._awaited = None
+            self._loop.call_soon(self._step)
+            return
+        # What a task does when a coroutine yields a future: take note that it is waited for, and wait.
+        assert awaited._asyncio_future_blocking, f"a handler yielded {awaited!r}"
+        awaited._asyncio_future_blocking = False
+        self._awaited = awaited
+        awaited.add_done_callback(self._step)
+
+    def _step(self, _: object = None) -> None:
+        try:
+            if self._is_cancelled:
+                awaited = self._coroutine.throw(asyncio.CancelledError())
             else:
-                awaited = coroutine.send(value)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
+                awaited = self._coroutine.send(None)
+        except StopIteration as stop:
+            if not self._is_cancelled:
+                self._on_end(stop.value, None)
+        except asyncio.CancelledError:
+            return
+        except Exception as error:
+            if not self._is_cancelled:
+                self._on_end(None, error)
+        else:
+            self._wait_for(awaited)
