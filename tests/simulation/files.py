@@ -163,6 +163,9 @@ class MemoryFile:
         self._inode.is_cold = False
         return bytes(memoryview(self._inode.data)[position : position + length])
 
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        return self.read(position, length) if self.is_cached(position, length) else None
+
     def is_cached(self, position: int, length: int) -> bool:
         return not self._inode.is_cold
 

@@ -5,7 +5,6 @@ covers everything from ``attributes`` on, so stamping the offset and the leader 
 """
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -103,29 +102,27 @@ def crc_holds(buffer: Buffer, at: int, header: BatchHeader) -> bool:
     return bool(crc32c(memoryview(buffer)[at + ATTRIBUTES_AT : at + header.size]) == header.crc)
 
 
-def checked_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch a client sent, or the refusal Kafka would give.
+def checked_header(records: Buffer, at: int = 0) -> BatchHeader:
+    """The header of the batch a client sent at ``at``, its bytes checked, or the refusal Kafka would give.
 
     The header's count must equal last_offset_delta + 1: a producer numbers its records without holes.
     """
-    at, end = 0, len(records)
-    while at < end:
-        if end - at < HEADER_BYTES:
-            raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"{end - at} bytes are left, fewer than a batch header")
-        header = header_at(records, at)
-        if header.magic != MAGIC:
-            raise ProtocolError(ErrorCode.INVALID_RECORD, f"magic {header.magic}, only 2 is taken")
-        if header.length < HEADER_BYTES - LOG_OVERHEAD or header.size > end - at:
-            raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"batch of {header.size} bytes in {end - at}")
-        if not crc_holds(records, at, header):
-            raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not match its bytes")
-        if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-            raise ProtocolError(
-                ErrorCode.INVALID_RECORD,
-                f"{header.record_count} records, but last offset delta {header.last_offset_delta}",
-            )
-        yield at, header
-        at += header.size
+    left = len(records) - at
+    if left < HEADER_BYTES:
+        raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are left, fewer than a batch header")
+    header = header_at(records, at)
+    if header.magic != MAGIC:
+        raise ProtocolError(ErrorCode.INVALID_RECORD, f"magic {header.magic}, only 2 is taken")
+    if header.length < HEADER_BYTES - LOG_OVERHEAD or header.length + LOG_OVERHEAD > left:
+        raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"batch of {header.size} bytes in {left}")
+    if not crc_holds(records, at, header):
+        raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not match its bytes")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise ProtocolError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.record_count} records, but last offset delta {header.last_offset_delta}",
+        )
+    return header
 
 
 def stamp(buffer: bytearray | memoryview, at: int, base_offset: int, leader_epoch: int) -> None:

@@ -10,6 +10,8 @@ class Readable(Protocol):
 
     def is_cached(self, position: int, length: int) -> bool: ...
 
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None: ...
+
     def fileno(self) -> int: ...
 
 
@@ -29,6 +31,10 @@ class FileSlice:
     def read(self) -> bytes:
         """The bytes themselves."""
         return self.file.read(self.position, self.length)
+
+    def read_cached(self) -> bytes | bytearray | None:
+        """The bytes themselves, if they can be had without waiting for a disk."""
+        return self.file.read_cached(self.position, self.length)
 
     def is_cached(self) -> bool:
         """Whether the bytes can likely be had without waiting for a disk."""

@@ -128,7 +128,8 @@ class FramedPeer(asyncio.BufferedProtocol):
             self._large_frame_changed()
         if self._turn_bytes >= TURN_BYTES:
             self._end_turn()
-        self.pace_reading()
+        if self._waiting_for_room or self._is_yielding or self._outbox.pending_bytes or self.is_overfull():
+            self.pace_reading()
 
     def _large_frame_changed(self) -> None:
         self._in_large_frame = not self._in_large_frame

@@ -5,7 +5,7 @@ where timestamps have a lower bound; a caller may then do it off the loop.
 """
 
 from millstream.config.topic import TopicConfig
-from millstream.model.batch import NO_TIMESTAMP, BatchHeader, checked_batches
+from millstream.model.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, checked_header
 from millstream.model.compression import CODEC_IDS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import check_records, recompress
@@ -19,12 +19,11 @@ UNBOUNDED_MS = 2**63 - 1
 
 def checked_batch(records: memoryview) -> BatchHeader:
     """The header of the one batch that a producer may send a partition at a time, its CRC checked."""
-    batches = list(checked_batches(records))
-    if len(batches) != 1:
-        raise ProtocolError(
-            ErrorCode.INVALID_RECORD, f"a partition takes one batch in a request, {len(batches)} were sent"
-        )
-    header = batches[0][1]
+    if not records:
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
+    header = checked_header(records)
+    if header.length + LOG_OVERHEAD != len(records):
+        raise ProtocolError(ErrorCode.INVALID_RECORD, "a partition takes one batch in a request, more was sent")
     if header.is_transactional:
         raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
     return header

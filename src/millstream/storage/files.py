@@ -30,6 +30,10 @@ class File(Protocol):
         """The bytes from ``position`` on: ``length`` of them, fewer only at the end of the file."""
         ...
 
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """The bytes if all of them are in memory, None if some would have to come from a disk."""
+        ...
+
     def is_cached(self, position: int, length: int) -> bool:
         """Whether reading this range would likely be answered from memory, without waiting for a disk."""
         ...
@@ -139,6 +143,15 @@ class OsFile:
             parts.append(data)
             got += len(data)
         return b"".join(parts)
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        data = bytearray(length)
+        try:
+            return data if os.preadv(self._fd, [data], position, os.RWF_NOWAIT) == length else None
+        except BlockingIOError:
+            return None
+        except OSError:  # A file system without RWF_NOWAIT.
+            return self.read(position, length)
 
     def is_cached(self, position: int, length: int) -> bool:
         probe = [bytearray(1)]

@@ -8,8 +8,8 @@ import pytest
 from bench import runner, wire
 from bench.servers import PROJECT, Ceiling
 
-from millstream.model.batch import checked_batches
 from millstream.model.records import decode_batch
+from tests.batches import checked_batches
 
 
 @pytest.fixture(scope="module")

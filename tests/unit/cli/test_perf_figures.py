@@ -5,8 +5,8 @@ import pytest
 from millstream.cli.perf.figures import Latencies, rate_text, spread_ms, spread_text, throughput
 from millstream.cli.perf.load import batch_of
 from millstream.cli.progress import Progress
-from millstream.model.batch import checked_batches
 from millstream.model.records import decode_batch
+from tests.batches import checked_batches
 
 
 def test_percentiles_are_times_that_were_measured() -> None:

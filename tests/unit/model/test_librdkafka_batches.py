@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from millstream.model.batch import checked_batches, crc_holds, header_at
+from millstream.model.batch import crc_holds, header_at
 from millstream.model.compression import CODECS
 from millstream.model.records import Record, check_records, decode_batch, encode_batch
+from tests.batches import checked_batches
 
 T = 1_700_000_000_000
 RECORDS = [

@@ -12,13 +12,13 @@ from millstream.model.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
-    checked_batches,
     crc_holds,
     header_at,
 )
 from millstream.model.compression import CODECS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import (
+from tests.batches import checked_batches
     ABORT,
     COMMIT,
     Record,

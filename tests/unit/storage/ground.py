@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.config.broker import BrokerConfig
 from millstream.config.topic import TopicConfig
-from millstream.model.batch import BatchHeader, checked_batches, header_at
+from millstream.model.batch import BatchHeader, header_at
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, decode_batch, encode_batch
 from millstream.model.slices import FileSlice
@@ -15,6 +15,7 @@ from millstream.storage.directory import LogDirectory
 from millstream.storage.files import Files, OsFiles
 from millstream.storage.log import AppendOutcome, Log
 from millstream.storage.manager import Logs
+from tests.batches import checked_batches
 
 NOW_MS = 1_700_000_000_000
 TP = TopicPartition("orders", 0)

@@ -22,6 +22,8 @@ from millstream.storage.log import Log
 
 CONSUMER = -1
 READ_COMMITTED = 1
+#: Up to here it is cheaper to read records and send them with their header than to have the kernel send a file.
+SMALL_BYTES = 16 * 1024
 #: Refusals that tell a client to look for another leader.
 LOST = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -36,7 +38,7 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     if not fetching.is_enough() and request.max_wait_ms > 0:
         await broker.purgatory.until(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
     for piece in fetching.pieces:
-        if not piece.records.is_cached():
+        if not piece.is_at_hand():
             await broker.workers.in_thread(piece.warm)
     return fetching.answer()
 
@@ -67,6 +69,16 @@ class Piece(NamedTuple):
     offset: int
     records: FileSlice
     row: PartitionData
+
+    def is_at_hand(self) -> bool:
+        """Whether the records can be sent without waiting for a disk; few bytes are read right away."""
+        if self.records.length > SMALL_BYTES:
+            return self.records.is_cached()
+        data = self.records.read_cached()
+        if data is None:
+            return False
+        self.row.records = data
+        return True
 
     def warm(self) -> None:
         """Bring the records from the disk into memory, in a thread, so that sending them does not hold up the loop.
