@@ -18,7 +18,6 @@ from millstream.model.batch import (
 from millstream.model.compression import CODECS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import (
-from tests.batches import checked_batches
     ABORT,
     COMMIT,
     Record,
@@ -34,6 +33,7 @@ from tests.batches import checked_batches
     recompress,
     timestamp_bounds,
 )
+from tests.batches import checked_batches
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # It reads its schemas in a way Python will drop.
