@@ -17,7 +17,7 @@ from millstream.registry.tree import Registry
 from tests.simulation.files import MemoryFiles
 from tests.simulation.loop import SimClock, SimWorkers
 from tests.simulation.mount import Mount
-from tests.simulation.network import SimNetwork
+from tests.simulation.network import SimNetwork, SimServer
 
 T = TypeVar("T")
 
@@ -31,6 +31,19 @@ class BrokerWorkers(SimWorkers):
     async def in_process(self, function: Callable[..., T], *args: object) -> T:
         """Run ``function`` on the very objects it was given."""
         return await self.in_thread(function, *args)
+
+
+class BrokerNetwork:
+    """The network as a broker is given it: a place is taken first and opened later."""
+
+    def __init__(self, network: SimNetwork) -> None:
+        self._network = network
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> SimServer:
+        """Take the place."""
+        server = await self._network.listen(factory, host, port)
+        server.is_open = False
+        return server
 
 
 class SimBroker:
@@ -56,7 +69,7 @@ class SimBroker:
         environment = Environment(
             clock=self.clock,
             files=Mount(self.files),
-            network=self.network,
+            network=BrokerNetwork(self.network),
             workers=BrokerWorkers(self.rng, self._delay_ms_max),
             random=self.rng,
             open_registry=self._open_registry,

@@ -74,7 +74,7 @@ class SimNetwork:
             self._knocking.append(knock)
             await knock
             server = self._servers.get((host, port))
-        if server is None:
+        if server is None or not server.is_open:
             raise ConnectionRefusedError(111, f"nobody listens at {host}:{port}")
         self._next_port += 1
         link = Link(self, (origin, server.node), (("10.0.0.1", self._next_port), (host, port)))
@@ -162,6 +162,12 @@ class SimServer:
         self.node = node
         self.address = address
         self.context = copy_context()
+        #: Whether connections are accepted; until then the place is only taken.
+        self.is_open = True
+
+    async def start_serving(self) -> None:
+        """Accept connections from now on."""
+        self.is_open = True
 
     @property
     def sockets(self) -> "tuple[SimServer]":

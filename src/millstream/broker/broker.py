@@ -123,6 +123,8 @@ class Broker:
         )
         await self.controller.start()
         self._undo.append(self.controller.close)
+        for server in self._servers:  # Only now: a client must never see a broker without its partitions.
+            await server.start_serving()
         background = Background(self)
         background.start()
         self._undo.append(background.stop)
@@ -144,7 +146,7 @@ class Broker:
         )
 
     async def stop(self) -> None:
-        """Take no more requests, finish what is begun, flush, checkpoint, close."""
+        """Hang up, resign, flush, checkpoint, close: everything that was begun, in turn, last first."""
         while self._undo:
             undo = self._undo.pop()
             try:

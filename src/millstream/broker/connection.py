@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 _LENGTH = struct.Struct(">i")
 #: How many answers may wait on one connection before no more of its requests are read.
 WAITING_MAX = 1000
+#: How much of them may be kept, encoded, behind one that is not ready.
+WAITING_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Disconnect(Exception):
@@ -40,7 +42,9 @@ class Call:
 
     __slots__ = ("connection", "frame_bytes", "header", "is_answered", "parts", "route", "suspended", "version")
 
-    def __init__(self, connection: "ClientConnection", header: RequestHeader, route: Route, frame_bytes: int) -> None:
+    def __init__(
+        self, connection: "ClientConnection", header: RequestHeader, route: Route | None, frame_bytes: int
+    ) -> None:
         self.connection = connection
         self.header = header
         self.version = header.api_version
@@ -54,17 +58,13 @@ class Call:
     def client_id(self) -> str:
         return self.header.client_id or ""
 
-    def answer(self, response: Any) -> None:
-        """Encode the answer; None leaves the client without one, as it asked."""
-        self.is_answered = True
-        if response is not None:
-            self.parts = framed(self.header, response)
+    @property
+    def name(self) -> str:
+        return f"API {self.header.api_key}" if self.route is None else self.route.name
 
 
-def framed(header: RequestHeader, response: Any, version: int | None = None) -> list[Part]:
+def framed(header: RequestHeader, response: Any, version: int) -> list[Part]:
     """A whole response frame, its records left in their files."""
-    if version is None:
-        version = header.api_version
     head = response_header(header.api_key, version, header.correlation_id)
     parts: list[Any] = encode_parts(response, version)
     if len(parts) == 1:
@@ -83,6 +83,7 @@ class ClientConnection(FramedPeer):
         self._outgoing: list[Part] = []
         self._waiting: deque[Call] = deque()
         self._held: deque[bytearray] | None = None
+        self._kept_bytes = 0
 
     # Requests in.
 
@@ -95,7 +96,7 @@ class ClientConnection(FramedPeer):
         header = decode_request_header(frame)
         route = self._router.find(header.api_key, header.api_version)
         if route is None:
-            self._answer_unknown(header)
+            self._answer_unknown(header, len(frame))
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
         call = Call(self, header, route, len(frame))
@@ -134,50 +135,76 @@ class ClientConnection(FramedPeer):
     # Answers out.
 
     def _answered(self, call: Call, response: Any) -> None:
+        """A request that did not have to wait is done; its answer leaves after those that wait."""
+        parts = self._encoded(call, response)
         if self._waiting:
-            call.answer(response)
+            self._keep(call, parts)
             self._waiting.append(call)
-        elif response is not None:
-            self._outgoing += framed(call.header, response)
+        else:
+            self._outgoing += parts
 
     def _finished(self, call: Call, response: Any, error: Exception | None) -> None:
         """A request that had to wait is done; send it, and what waited behind it."""
         if self.is_closed:
             return
         if error is None:
-            call.answer(response)
+            self._keep(call, self._encoded(call, response))
         else:
             self._failed(call, error)
         while self._waiting and self._waiting[0].is_answered:
-            self._outgoing += self._waiting.popleft().parts
+            parts = self._waiting.popleft().parts
+            self._kept_bytes -= sum(map(len, parts))
+            self._outgoing += parts
         self.turn_ended()
         self.pace_reading()
 
+    def _keep(self, call: Call, parts: list[Part]) -> None:
+        call.is_answered = True
+        call.parts = parts
+        self._kept_bytes += sum(map(len, parts))
+
+    def _encoded(self, call: Call, response: Any) -> list[Part]:
+        """The answer as it is sent; nothing where the client wants none."""
+        if response is None:
+            return []
+        try:
+            return framed(call.header, response, call.version)
+        except Exception:
+            logger.exception("the answer to %s from %s cannot be encoded", call.name, self.address)
+            self.close()
+            return []
+
     def _failed(self, call: Call, error: BaseException) -> None:
         if isinstance(error, Disconnect):
-            self.refused(str(error))
-            self.close()
+            self._cut_off(str(error))
             return
         code = error.code if isinstance(error, ProtocolError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(error, ProtocolError):
-            logger.error("request %s from %s failed", call.route.name, self.address, exc_info=error)
+            logger.error("request %s from %s failed", call.name, self.address, exc_info=error)
+        assert call.route is not None
         refusal = call.route.refusal(code, str(error) if isinstance(error, ProtocolError) else None)
         if refusal is None:
-            self.close()
+            self._cut_off(f"{call.name} has no place for the error {code.name}")
         elif call.suspended is None:
             self._answered(call, refusal)
         else:
-            call.answer(refusal)
+            self._keep(call, self._encoded(call, refusal))
 
-    def _answer_unknown(self, header: RequestHeader) -> None:
+    def _answer_unknown(self, header: RequestHeader, frame_bytes: int) -> None:
         """Only ApiVersions can be answered in a version not known here: with version 0, and the range that is."""
         answer = self._router.unknown_version(header.api_key)
         if answer is None:
-            self.refused(f"API {header.api_key} version {header.api_version} is not served")
-            self.turn_ended()
-            self.close()
+            self._cut_off(f"API {header.api_key} version {header.api_version} is not served")
         else:
-            self._outgoing += framed(header, answer, version=0)
+            call = Call(self, header, None, frame_bytes)
+            call.version = 0
+            self._answered(call, answer)
+
+    def _cut_off(self, reason: str) -> None:
+        """Close, after what was answered before."""
+        self.refused(reason)
+        self.turn_ended()
+        self.close()
 
     def turn_ended(self) -> None:
         if self._outgoing:
@@ -187,7 +214,7 @@ class ClientConnection(FramedPeer):
     # Limits and the end.
 
     def is_overfull(self) -> bool:
-        return self._held is not None or len(self._waiting) > WAITING_MAX
+        return self._held is not None or len(self._waiting) > WAITING_MAX or self._kept_bytes > WAITING_BYTES_MAX
 
     def refused(self, reason: str) -> None:
         logger.info("closing the connection from %s: %s", self.address, reason)

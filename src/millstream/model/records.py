@@ -38,7 +38,7 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.varint import decode_varint, encode_varint
 
 #: What a batch's records may decompress to; a batch that claims more is refused.
-PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
+PAYLOAD_BYTES_MAX = 128 * 1024 * 1024
 
 #: What a control record says of its producer's transaction.
 ABORT = 0

@@ -96,6 +96,7 @@ class FrameReader:
         self.in_large_frame = False
         self._filled = 0
         self._wanted = 0
+        self._is_closed = False
 
     def buffer(self) -> memoryview:
         """Where the next bytes belong; valid until ``received``."""
@@ -118,7 +119,7 @@ class FrameReader:
             return
         scratch, on_frame = self._scratch, self._on_frame
         at, end = 0, len(self._rest) + count
-        while end - at >= 4:
+        while end - at >= 4 and not self._is_closed:
             (length,) = _LENGTH.unpack_from(scratch, at)
             if not 0 <= length <= self._frame_bytes_max:
                 raise CorruptFrame(f"a frame of {length} bytes; at most {self._frame_bytes_max} are taken")
@@ -132,7 +133,8 @@ class FrameReader:
         self._rest = bytes(scratch[at:end]) if at < end else b""
 
     def close(self) -> None:
-        """Give back what was lent; nothing more will come."""
+        """Give back what was lent; nothing more will come, and what is left of this read is not looked at."""
+        self._is_closed = True
         if self._large is not None:
             self._pool.give_back(self._large)
             self._large = None

@@ -13,6 +13,10 @@ class Server(Protocol):
     @property
     def sockets(self) -> Sequence[Any]: ...
 
+    async def start_serving(self) -> None:
+        """Accept from now on; before, the place is only taken."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -20,7 +24,10 @@ class Network(Protocol):
     """A way to be reached and to reach others."""
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> Server:
-        """Accept connections there; port 0 takes any that is free.  OSError says in one line why it cannot be."""
+        """Take the place; connections are accepted once ``start_serving`` is called.
+
+        Port 0 takes any that is free.  OSError says in one line why it cannot be.
+        """
         ...
 
 
@@ -33,7 +40,7 @@ class TcpNetwork:
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int = 0) -> Server:
         loop = asyncio.get_running_loop()
         try:
-            return await loop.create_server(factory, host or None, port, backlog=self._backlog)
+            return await loop.create_server(factory, host or None, port, backlog=self._backlog, start_serving=False)
         except OSError as error:
             shown = host or "*"
             if error.errno == errno.EADDRINUSE:

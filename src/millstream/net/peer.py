@@ -124,6 +124,8 @@ class FramedPeer(asyncio.BufferedProtocol):
             self.close()
             return
         self.turn_ended()
+        if self.is_closed:
+            return
         if self._reader.in_large_frame != self._in_large_frame:
             self._large_frame_changed()
         if self._turn_bytes >= TURN_BYTES:

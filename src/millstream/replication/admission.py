@@ -5,8 +5,8 @@ where timestamps have a lower bound; a caller may then do it off the loop.
 """
 
 from millstream.config.topic import TopicConfig
-from millstream.model.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, checked_header
-from millstream.model.compression import CODEC_IDS
+from millstream.model.batch import LOG_OVERHEAD, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, checked_header
+from millstream.model.compression import CODEC_IDS, CODECS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import check_records, recompress
 
@@ -24,6 +24,13 @@ def checked_batch(records: memoryview) -> BatchHeader:
     header = checked_header(records)
     if header.length + LOG_OVERHEAD != len(records):
         raise ProtocolError(ErrorCode.INVALID_RECORD, "a partition takes one batch in a request, more was sent")
+    if header.compression not in CODECS:
+        raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no codec has the number {header.compression}")
+    if header.base_offset != 0 or header.base_sequence < NO_SEQUENCE:
+        raise ProtocolError(
+            ErrorCode.INVALID_RECORD,
+            f"offset {header.base_offset}, sequence {header.base_sequence}: a producer starts both at 0, or has none",
+        )
     if header.is_transactional:
         raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
     return header

@@ -71,7 +71,8 @@ class Session:
 
     def last_shall_be_first(self, key: Key) -> None:
         """A partition that gave records goes to the end, so that none starves behind it."""
-        self.partitions[key] = self.partitions.pop(key)
+        if key in self.partitions:  # Unless it was forgotten while the answer waited.
+            self.partitions[key] = self.partitions.pop(key)
 
 
 class View(NamedTuple):

@@ -88,6 +88,7 @@ class Partition:
     def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
         """The log, if this broker leads the partition under the epoch that the client knows."""
         if self.role.part is not Part.LEADER:
+            self._log()  # That its disk has failed says more than that it does not lead.
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch != NO_EPOCH:
             epoch = self.role.leadership.leader_epoch
@@ -102,16 +103,20 @@ class Partition:
     def append(self, log: Log, records: memoryview, header: BatchHeader, acks: int, now_ms: int) -> AppendOutcome:
         """Append one checked batch to the log led here, and show it as soon as every in-sync replica has it."""
         config, role = log.config, self.role
-        in_sync = len(role.others_in_sync) + 1
-        if acks == ALL_IN_SYNC and in_sync < config.min_insync_replicas:
-            raise ProtocolError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{in_sync} in sync, min.insync.replicas is {config.min_insync_replicas}",
-            )
+        if acks == ALL_IN_SYNC and len(role.others_in_sync) + 1 < config.min_insync_replicas:
+            self._refuse_too_few(config.min_insync_replicas)
         admission.check_newest(header, config, now_ms)
         outcome = log.append(records, ((0, header),), role.leadership.leader_epoch, now_ms)
         self._advance(log)
         return outcome
+
+    def _refuse_too_few(self, wanted: int) -> None:
+        """As Kafka since 4.0, never ask for more replicas than the partition has."""
+        in_sync, replicas = len(self.role.others_in_sync) + 1, len(self.role.leadership.replicas)
+        if in_sync < min(wanted, replicas):
+            raise ProtocolError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} in sync of {replicas}, min.insync.replicas is {wanted}"
+            )
 
     async def flushed(self, workers: Workers) -> None:
         """Return once everything appended before the call is on disk, if the topic asks for that."""

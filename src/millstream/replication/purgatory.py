@@ -30,8 +30,11 @@ class Purgatory:
 
     async def until(self, done: Callable[[], bool], watching: Iterable[Hashable], timeout_ms: int) -> None:
         """Return when ``done`` says so, asked at once and again whenever a watched key is woken, or at the deadline."""
-        if done():
-            return
+        if not done():
+            await self.wait(done, watching, timeout_ms)
+
+    async def wait(self, done: Callable[[], bool], watching: Iterable[Hashable], timeout_ms: int) -> None:
+        """As ``until``, for whoever has asked already: ``done`` is first asked when a watched key is woken."""
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.create_future())
         keys = list(watching)

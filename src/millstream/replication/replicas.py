@@ -92,7 +92,7 @@ class Replicas:
                     partition_errors=[
                         LeaderAndIsrPartitionError(
                             partition_index=state.partition_index,
-                            error_code=self._follow_one(topic.topic_name, topic.topic_id, state),
+                            error_code=_code_of(self._follow_one, topic.topic_name, topic.topic_id, state),
                         )
                         for state in topic.partition_states
                     ],
@@ -112,8 +112,12 @@ class Replicas:
                 StopReplicaPartitionError(
                     topic_name=topic.topic_name,
                     partition_index=state.partition_index,
-                    error_code=self._stop_one(
-                        topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
+                    error_code=_code_of(
+                        self._stop_one,
+                        topic.topic_name,
+                        state.partition_index,
+                        state.leader_epoch,
+                        state.delete_partition,
                     ),
                 )
                 for topic in order.topic_states
@@ -131,7 +135,7 @@ class Replicas:
     def _follow_one(self, topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState) -> ErrorCode:
         partition = self._topics.get(topic, {}).get(state.partition_index)
         if partition is None:
-            partition = self._make(TopicPartition(topic, state.partition_index), topic_id)
+            partition = self._make(TopicPartition(topic, state.partition_index), topic_id, is_new=state.is_new)
         elif topic_id not in (ZERO_UUID, partition.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         told = Leadership(
@@ -144,22 +148,25 @@ class Replicas:
         )
         return partition.follow(told)
 
-    def _make(self, topic_partition: TopicPartition, topic_id: Uuid) -> Partition:
-        high_watermark = self._high_watermarks.pop(topic_partition, 0)
-        log = self._log_of(topic_partition, topic_id)
+    def _make(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Partition:
+        log = self._log_of(topic_partition, topic_id, is_new=is_new)
+        high_watermark = 0 if log is None else self._high_watermarks.pop(topic_partition, 0)
         partition = Partition(topic_partition, topic_id, self.broker_id, log, self._purgatory, high_watermark)
         self._topics.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
         if topic_id != ZERO_UUID:
             self._names[topic_id] = topic_partition.topic
         return partition
 
-    def _log_of(self, topic_partition: TopicPartition, topic_id: Uuid) -> Log | None:
-        """The partition's log, made where there is none; None while its directory is offline."""
+    def _log_of(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Log | None:
+        """The partition's log, made where there never was one; None while it is, or may be, in an offline directory."""
         config = self._topic_config(topic_partition.topic)
         try:
             log = self._logs.get(topic_partition)
+            if log is not None and is_new and ZERO_UUID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
+                self._logs.delete(topic_partition)  # Left behind by a topic of that name that is no more.
+                log = None
             if log is None:
-                return self._logs.create(topic_partition, topic_id, config)
+                return self._logs.create(topic_partition, topic_id, config, is_new=is_new)
             log.config = config
             return log
         except ProtocolError as refusal:
@@ -181,3 +188,11 @@ class Replicas:
         if delete:
             self._logs.delete(partition.topic_partition)
         return ErrorCode.NONE
+
+
+def _code_of(obey: Callable[..., ErrorCode], *order: object) -> ErrorCode:
+    """What came of an order for one partition; one partition's failure is its own."""
+    try:
+        return obey(*order)
+    except ProtocolError as refusal:
+        return refusal.code

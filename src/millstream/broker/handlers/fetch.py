@@ -8,6 +8,7 @@ from millstream.broker.connection import Call
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
 from millstream.model.slices import FileSlice
+from millstream.model.workers import Workers
 from millstream.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -36,10 +37,10 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     fetching = Fetching(broker, request, view)
     fetching.read()
     if not fetching.is_enough() and request.max_wait_ms > 0:
-        await broker.purgatory.until(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
+        await broker.purgatory.wait(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
     for piece in fetching.pieces:
         if not piece.is_at_hand():
-            await broker.workers.in_thread(piece.warm)
+            await piece.warm(broker.workers)
     return fetching.answer()
 
 
@@ -80,21 +81,33 @@ class Piece(NamedTuple):
         self.row.records = data
         return True
 
-    def warm(self) -> None:
+    async def warm(self, workers: Workers) -> None:
         """Bring the records from the disk into memory, in a thread, so that sending them does not hold up the loop.
 
         Bytes that come from a disk are checked again; damaged ones are refused, never sent.
         """
         try:
-            self.log.check(self.records, self.offset)
+            await workers.in_thread(self.log.check, self.records, self.offset)
         except ProtocolError as refusal:
             self.row.error_code, self.row.records = refusal.code, b""
+        except OSError as error:
+            self.row.error_code, self.row.records = self.log.directory.fail(error).code, b""
 
 
 class Fetching:
     """One fetch: the rows read so far, and whether they are enough."""
 
-    __slots__ = ("_broker", "_replica_id", "_request", "_rows", "_size", "_view", "partitions", "pieces")
+    __slots__ = (
+        "_broker",
+        "_is_past_segment",
+        "_replica_id",
+        "_request",
+        "_rows",
+        "_size",
+        "_view",
+        "partitions",
+        "pieces",
+    )
 
     def __init__(self, broker: Broker, request: FetchRequest, view: View) -> None:
         self._broker = broker
@@ -104,6 +117,7 @@ class Fetching:
         self._replica_id = request.replica_id if state is None else state.replica_id
         self._rows: list[tuple[Key, Wanted, PartitionData]] = []
         self._size = 0
+        self._is_past_segment = False
         self.partitions: list[Partition] = []
         self.pieces: list[Piece] = []
 
@@ -126,9 +140,16 @@ class Fetching:
         return self.is_enough()
 
     def is_enough(self) -> bool:
-        """Whether there is no reason to wait: enough bytes, or something the client must hear of at once."""
-        return self._size >= self._request.min_bytes or any(
-            row.error_code or row.diverging_epoch is not None for _, _, row in self._rows
+        """Whether there is no reason to wait: enough bytes, or something the client must hear of at once.
+
+        Records that end with their segment are enough: more are there, and waiting would not bring them closer.
+        """
+        wanted = min(self._request.min_bytes, self._request.max_bytes)
+        return (
+            self._size >= wanted
+            or self._is_past_segment
+            or not self._rows
+            or any(row.error_code or row.diverging_epoch is not None for _, _, row in self._rows)
         )
 
     def answer(self) -> FetchResponse:
@@ -189,8 +210,11 @@ class Fetching:
             if divergence is not None:
                 row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
                 return row
+        if left <= 0 and self.pieces:
+            return row  # The answer is full; this partition's turn comes with the next fetch.
         records = partition.read(log, wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), upper)
         if records is not None and (records.length <= left or not self.pieces):
+            self._is_past_segment |= wanted.fetch_offset < log.segments.active.base_offset
             row.records = records
             self.pieces.append(Piece(log, wanted.fetch_offset, records, row))
         return row

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call, Disconnect
-from millstream.model.batch import header_at
+from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, header_at
 from millstream.model.compression import ZSTD
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.produce import (
@@ -24,6 +24,8 @@ ACKS = (NO_ACKS, LEADER_ONLY, ALL_IN_SYNC)
 #: From this size on, records that must be looked at one by one are looked at in a thread.
 OFF_LOOP_BYTES = 16 * 1024
 ZSTD_FROM_VERSION = 7
+#: The byte of a batch that names its codec.
+LAST_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
 
 #: A partition whose append the answer waits for, up to which offset, and its row of the answer.
 Owed = tuple[Partition, int, PartitionProduceResponse]
@@ -35,9 +37,10 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
     """
     appending = Appending(broker, request, call.version)
-    if call.frame_bytes >= OFF_LOOP_BYTES and (large := list(appending.large_to_look_at())):
+    costly = list(appending.costly_to_look_at())
+    if costly:
         with call.connection.holding():
-            await appending.look_off_loop(large)
+            await appending.look_off_loop(costly)
     responses = []
     for topic in request.topic_data:
         rows = []
@@ -58,7 +61,7 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
 class Appending:
     """One request's appends: what was refused, and what the answer must wait for."""
 
-    __slots__ = ("_acks", "_broker", "_now_ms", "_refusals", "_request", "_version", "owed")
+    __slots__ = ("_acks", "_broker", "_looked_at", "_now_ms", "_refusals", "_request", "_version", "owed")
 
     def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
         self._broker = broker
@@ -67,6 +70,7 @@ class Appending:
         self._version = version
         self._now_ms = broker.clock.now_ms()
         self._refusals: dict[int, ProtocolError] = {}
+        self._looked_at: set[int] = set()
         self.owed: list[Owed] = []
 
     def refused(self, data: PartitionProduceData, refusal: ProtocolError) -> PartitionProduceResponse:
@@ -92,7 +96,7 @@ class Appending:
             raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
         log = partition.leader_log()
         config = log.config
-        if len(records) < OFF_LOOP_BYTES and admission.needs_a_look(config):
+        if admission.needs_a_look(config) and id(data) not in self._looked_at:
             records = admission.looked_at(records, header, config, self._now_ms)
             header = header_at(records)
         first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms)
@@ -112,8 +116,11 @@ class Appending:
 
     async def settle(self) -> None:
         """Wait for the disk where a topic asks for it, and for the in-sync replicas where the client does."""
-        for partition, _, _ in self.owed:
-            await partition.flushed(self._broker.workers)
+        for partition, _, row in self.owed:
+            try:
+                await partition.flushed(self._broker.workers)
+            except ProtocolError as refusal:
+                row.error_code, row.error_message = refusal.code, refusal.detail
         if self._acks != ALL_IN_SYNC:
             return
         await self._broker.purgatory.until(
@@ -122,40 +129,47 @@ class Appending:
             timeout_ms=self._request.timeout_ms,
         )
         for partition, offset, row in self.owed:
-            if partition.high_watermark < offset:
-                is_late = partition.is_settled(offset)
-                row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_late else ErrorCode.REQUEST_TIMED_OUT
+            if partition.high_watermark < offset and not row.error_code:
+                is_deposed = partition.is_settled(offset)
+                row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_deposed else ErrorCode.REQUEST_TIMED_OUT
 
     # Records that must be looked at.
 
-    def large_to_look_at(self) -> Iterator[tuple[Partition, PartitionProduceData]]:
-        """The large batches of topics whose records must be decoded; most requests have none."""
+    def costly_to_look_at(self) -> Iterator[tuple[Partition, PartitionProduceData]]:
+        """Batches whose records must be decoded and are many, or may be: a compressed one does not tell."""
         for topic in self._request.topic_data:
             for data in topic.partition_data:
-                if data.records is not None and len(data.records) >= OFF_LOOP_BYTES:
-                    try:
-                        partition = self._find(topic, data)
-                        if admission.needs_a_look(partition.config):
-                            yield partition, data
-                    except ProtocolError:
-                        continue  # The append will refuse it in the same words.
+                records = data.records
+                if records is None or not (len(records) >= OFF_LOOP_BYTES or _is_compressed(records)):
+                    continue
+                try:
+                    partition = self._find(topic, data)
+                    if admission.needs_a_look(partition.config):
+                        yield partition, data
+                except ProtocolError:
+                    continue  # The append will refuse it in the same words.
 
-    async def look_off_loop(self, large: list[tuple[Partition, PartitionProduceData]]) -> None:
-        """Decode large batches in a thread; all bytes are copied first, since the frame will be read over."""
+    async def look_off_loop(self, costly: list[tuple[Partition, PartitionProduceData]]) -> None:
+        """Decode batches in a thread; all bytes are copied first, since the frame will be read over."""
         for topic in self._request.topic_data:
             for data in topic.partition_data:
-                if isinstance(data.records, memoryview):
+                if data.records is not None:
                     data.records = memoryview(bytearray(data.records))
-        for partition, data in large:
+        for partition, data in costly:
             try:
-                assert isinstance(data.records, memoryview)
+                assert data.records is not None
                 header = admission.checked_batch(data.records)
                 data.records = await self._broker.workers.in_thread(
                     admission.looked_at, data.records, header, partition.config, self._now_ms
                 )
+                self._looked_at.add(id(data))
             except ProtocolError as refusal:
                 self._refusals[id(data)] = refusal
 
     def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
         replicas = self._broker.replicas
         return replicas.find(topic.name or replicas.topic_name(topic.topic_id), data.index)
+
+
+def _is_compressed(records: memoryview) -> bool:
+    return len(records) > LAST_ATTRIBUTES_AT and records[LAST_ATTRIBUTES_AT] & COMPRESSION_MASK != 0
