@@ -19,6 +19,8 @@ class Route:
     handler: Handler
     #: Advertise from an older version than is served: some clients read more into the minimum than it says.
     advertised_from: int | None = None
+    #: Serve no newer version than this: the message is known, what it asks for is not done yet.
+    served_to: int | None = None
     #: Asked by brokers of each other, and not shown to clients.
     is_internal: bool = False
 
@@ -33,8 +35,8 @@ class Route:
 
     @property
     def versions(self) -> tuple[int, int]:
-        versions: tuple[int, int] = self.request.VERSIONS
-        return versions
+        least, most = self.request.VERSIONS
+        return least, most if self.served_to is None else self.served_to
 
     def refusal(self, code: ErrorCode, message: str | None) -> Any:
         """A response that says no more than the error, or None where this API has no place for one."""
@@ -50,14 +52,15 @@ class Router:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes = {route.key: route for route in routes}
+        self._served = {
+            (route.key, version): route
+            for route in self._routes.values()
+            for version in range(route.versions[0], route.versions[1] + 1)
+        }
 
     def find(self, key: int, version: int) -> Route | None:
         """The route that serves this version, if any."""
-        route = self._routes.get(key)
-        if route is None:
-            return None
-        least, most = route.request.VERSIONS
-        return route if least <= version <= most else None
+        return self._served.get((key, version))
 
     def advertised(self) -> list[ApiVersion]:
         """Every API shown to clients and the versions they may use."""

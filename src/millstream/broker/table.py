@@ -46,7 +46,8 @@ ROUTES = Router(
         Route(CreateTopicsRequest, topics.create),
         Route(DeleteTopicsRequest, topics.delete),
         Route(DeleteRecordsRequest, topics.delete_records),
-        Route(InitProducerIdRequest, producers.init_producer_id),
+        # Version 6 asks for two-phase commit.
+        Route(InitProducerIdRequest, producers.init_producer_id, served_to=5),
         Route(OffsetForLeaderEpochRequest, offsets.for_leader_epoch),
         Route(DescribeConfigsRequest, configs.describe),
         Route(AlterConfigsRequest, configs.alter),
