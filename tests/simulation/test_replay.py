@@ -4,10 +4,10 @@ import asyncio
 import hashlib
 import random
 
+from tests.simulation.asking import create, produce
 from tests.simulation.broker import SimBroker
 from tests.simulation.loop import run
 from tests.simulation.network import SimNetwork, Weather
-from tests.simulation.test_broker import create, produce
 
 Trace = list[tuple[float, str]]
 
