@@ -45,6 +45,9 @@ class BrokerNetwork:
         server.is_open = False
         return server
 
+    def host_name(self) -> str:
+        return HOST
+
 
 class SimBroker:
     """One broker that can be started, stopped, crashed and started again on the same disk."""

@@ -35,6 +35,8 @@ from millstream.storage.manager import Logs
 logger = logging.getLogger(__name__)
 
 REGISTRY_FILE = "millstream-registry.db"
+#: Hosts to listen at that nobody can connect to.
+EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 SESSION_EVICTABLE_AFTER_MS = 120_000
 
 
@@ -250,7 +252,10 @@ class Broker:
         """What other brokers and clients are told of this one."""
         advertised = self._config.get(network.ADVERTISED_LISTENERS)
         if advertised is None:
-            listeners = [each._replace(host=each.host or "127.0.0.1") for each in self.listening]
+            host_name = self._environment.network.host_name
+            listeners = [
+                each._replace(host=host_name()) if each.host in EVERY_INTERFACE else each for each in self.listening
+            ]
         else:
             listeners = [parse_listener(text) for text in advertised]
         return BrokerRegistration(

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -30,6 +31,10 @@ class Network(Protocol):
         """
         ...
 
+    def host_name(self) -> str:
+        """A name or address that others reach this machine by."""
+        ...
+
 
 class TcpNetwork:
     """The machine's own network."""
@@ -48,3 +53,11 @@ class TcpNetwork:
             else:
                 why = f"cannot listen on {shown}:{port}: {os.strerror(error.errno) if error.errno else error}"
             raise OSError(error.errno, why) from error
+
+    def host_name(self) -> str:
+        name = socket.gethostname()
+        try:
+            socket.getaddrinfo(name, None)
+        except OSError:
+            return "127.0.0.1"  # A name that nobody can look up is worse than this machine alone.
+        return name

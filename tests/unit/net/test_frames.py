@@ -107,3 +107,13 @@ def test_when_all_wait_one_goes_on() -> None:
     assert called == ["a"]
     pool.give_back(waiting[0])
     assert called == ["a", "b"]
+
+
+def test_a_reader_closed_by_its_own_frame_looks_no_further() -> None:
+    """A frame is refused, the connection closed, and a large frame that began in the same read leaves no loan."""
+    stream = Stream()
+    stream.reader = FrameReader(
+        memoryview(bytearray(SCRATCH_BYTES)), stream.pool, 10 << 20, lambda frame: stream.reader.close()
+    )
+    stream.feed(framed(b"refused") + struct.pack(">i", 1 << 20) + b"x" * 100)
+    assert stream.pool.lent_bytes == 0
