@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from millstream.net.network import Network
 from tests.simulation.loop import run
 from tests.simulation.network import SimNetwork, SimTransport, Weather
 
@@ -148,8 +147,7 @@ def test_a_taken_port_is_refused_and_port_0_finds_a_free_one() -> None:
     network = SimNetwork()
 
     async def scenario() -> None:
-        given: Network = network
-        first = await given.listen(Recorder, "b")
+        first = await network.listen(Recorder, "b")
         address = first.sockets[0].getsockname()
         with pytest.raises(OSError, match="in use"):
             await network.listen(Recorder, *address)
