@@ -172,6 +172,10 @@ class Context:
             if replica in self.brokers and key not in self.failed.get(replica, ())
         )
 
+    def has_replica(self, key: TopicPartition, broker_id: int) -> bool:
+        partition = self.partition(key)
+        return partition is not None and broker_id in partition.replicas
+
     def add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
         if topic.topic_id != ZERO_UUID:
@@ -228,6 +232,8 @@ class Context:
         self.doomed.discard(change.name)
         self.names_by_id.pop(topic.topic_id, None)
         self.names_by_shape.pop(shape(topic.name), None)
+        for broker_id, failed in self.failed.items():  # A namesake of the topic starts afresh.
+            self.failed[broker_id] = {key for key in failed if key.topic != change.name}
 
 
 _REPLAY: dict[type, Callable[[Context, Any], None]] = {

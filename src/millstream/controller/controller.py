@@ -26,7 +26,7 @@ from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from millstream.registry.nodes import BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS
 from millstream.registry.tree import Op, Registry, RegistryError, RegistryFailure, Watch
@@ -39,6 +39,8 @@ T = TypeVar("T")
 WRITES_PER_MULTI = 2_000
 #: How often the wait between failed attempts to be controller is doubled.
 BACKOFF_DOUBLINGS_MAX = 6
+#: A broker that answers a role with one of these does not serve the replica.
+UNSERVED = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 class Controller:
@@ -187,6 +189,18 @@ class Controller:
 
         await self._as_controller(elect)
 
+    async def replicas_failed(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """A log directory of ``broker_id`` failed: others lead these, or nobody until it registers anew.
+
+        Answered when this broker was told; partitions that are not its replicas are passed over.
+        """
+        failed = set(partitions)
+
+        async def lose(context: Context) -> None:
+            await self._lose_replicas(context, broker_id, failed)
+
+        await self._as_controller(lose)
+
     # Events.
 
     async def _controller_changed(self) -> None:
@@ -248,7 +262,9 @@ class Controller:
             return
         if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
             await self._controller_changed()
-        elif isinstance(response, StopReplicaResponse):
+            if context is not self._context:
+                return
+        if isinstance(response, StopReplicaResponse):
             asked = _deleted_in(request)
             errors = {TopicPartition(e.topic_name, e.partition_index): e.error_code for e in response.partition_errors}
             answers = {key: errors.get(key, response.error_code) for key in asked}
@@ -257,16 +273,14 @@ class Controller:
             self._end_deletions(change.name for change in decision.changes if isinstance(change, TopicErased))
             self._end_halted_deletions(context)
         elif isinstance(response, LeaderAndIsrResponse):
-            failed = {
-                TopicPartition(context.names_by_id[topic.topic_id], error.partition_index)
-                for topic in response.topics
-                for error in topic.partition_errors
-                if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR and topic.topic_id in context.names_by_id
-            }
-            known = context.failed.setdefault(broker_id, set())
-            if failed - known:
-                known |= failed
-                await self._carry_out(context, brokers.replicas_failed(context, sorted(failed), self.settings))
+            await self._lose_replicas(context, broker_id, _unserved_in(context, request, response))
+
+    async def _lose_replicas(self, context: Context, broker_id: int, failed: set[TopicPartition]) -> None:
+        known = context.failed.setdefault(broker_id, set())
+        new = sorted(key for key in failed - known if context.has_replica(key, broker_id))
+        if new:
+            known.update(new)
+            await self._carry_out(context, brokers.replicas_failed(context, new, self.settings))
 
     # Deletions under way.
 
@@ -393,6 +407,22 @@ class Controller:
 def _fail(answer: asyncio.Future[Any] | None, error: Exception) -> None:
     if answer is not None and not answer.done():
         answer.set_exception(error)
+
+
+def _unserved_in(context: Context, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> set[TopicPartition]:
+    """The replicas of the request that the broker could not give their role, one by one or all together."""
+    errors = {
+        (topic.topic_id, error.partition_index): error.error_code
+        for topic in response.topics
+        for error in topic.partition_errors
+    }
+    return {
+        TopicPartition(topic.topic_name, state.partition_index)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if errors.get((topic.topic_id, state.partition_index), response.error_code) in UNSERVED
+        and context.names_by_id.get(topic.topic_id) == topic.topic_name  # Not a namesake that came since.
+    }
 
 
 def _deleted_in(request: StopReplicaRequest) -> list[TopicPartition]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.controller.interface import Channels
+from millstream.model.errors import ErrorCode, ProtocolError
 
 _log = logging.getLogger(__name__)
 
@@ -49,20 +50,22 @@ class Outbox:
             request, told = self._waiting[0]
             response = await self._send(request)
             self._waiting.popleft()
-            if response is not None:
-                self._on_response(self._broker_id, request, response)
+            self._on_response(self._broker_id, request, response)
             if not told.done():
                 told.set_result(None)
         self._sender = None
 
     async def _send(self, request: Any) -> Any:
-        """The response, or None when the request was refused in a way that sending again cannot mend."""
+        """The response; one that refuses the whole request where the broker failed in a way that no retry mends."""
         while True:
             try:
                 return await self._channels.send(self._broker_id, request)
             except (OSError, TimeoutError) as error:
                 _log.info("broker %d did not answer (%s); sending again", self._broker_id, error)
                 await asyncio.sleep(self._backoff_s)
+            except ProtocolError as error:
+                _log.warning("broker %d refused %s: %s", self._broker_id, type(request).__name__, error)
+                return request.RESPONSE(error_code=error.code)
             except Exception:
                 _log.exception("broker %d failed at %s", self._broker_id, type(request).__name__)
-                return None
+                return request.RESPONSE(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)

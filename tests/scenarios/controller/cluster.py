@@ -28,7 +28,11 @@ from millstream.protocol.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
-from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from millstream.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
@@ -63,6 +67,8 @@ class FakeBroker:
         self.epoch = -1
         self.unreachable_from: set[int] = set()
         self.failing: set[TopicPartition] = set()
+        #: Orders it stumbles over, once each.
+        self.stumbles: set[str] = set()
         #: What it was told last: (leader, leader epoch, in-sync set) of its replicas, leaders of everything.
         self.roles: dict[TopicPartition, tuple[int, int, list[int]]] = {}
         self.leaders: dict[TopicPartition, int] = {}
@@ -81,6 +87,10 @@ class FakeBroker:
             self._print(f"{self.broker_id} refuses {name} for its past")
             return request.RESPONSE(error_code=ErrorCode.STALE_BROKER_EPOCH)
         self._controller_epoch = request.controller_epoch
+        if name in self.stumbles:
+            self.stumbles.remove(name)
+            self._print(f"{self.broker_id} stumbles over {name}")
+            raise ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, "as the scenario has it")
         return HANDLERS[type(request)](self, request)
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -124,12 +134,18 @@ class FakeBroker:
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         self._print(f"{self.broker_id} StopReplica by {request.controller_id}")
+        response = StopReplicaResponse()
         for topic in request.topic_states:
             for state in topic.partition_states:
                 verb = "delete" if state.delete_partition else "stop"
-                self.roles.pop(TopicPartition(topic.topic_name, state.partition_index), None)
-                self._print(f"  {verb} {topic.topic_name}-{state.partition_index} epoch={state.leader_epoch}")
-        return StopReplicaResponse()
+                key = TopicPartition(topic.topic_name, state.partition_index)
+                self.roles.pop(key, None)
+                error = ErrorCode.KAFKA_STORAGE_ERROR if key in self.failing else ErrorCode.NONE
+                response.partition_errors.append(
+                    StopReplicaPartitionError(topic_name=key.topic, partition_index=key.partition, error_code=error)
+                )
+                self._print(f"  {verb} {key} epoch={state.leader_epoch}" + f" {error.name}" * bool(error))
+        return response
 
 
 HANDLERS: dict[type, Callable[[FakeBroker, Any], Any]] = {
@@ -229,6 +245,17 @@ class Cluster:
         """fail ID PARTITION…: the disk of these replicas; told when the broker next hears of them."""
         broker_id, *keys = command.arguments
         self.brokers[int(broker_id)].failing |= {key_of(key) for key in keys}
+
+    async def do_lose(self, command: Command) -> None:
+        """lose ID PARTITION…: the disk of these replicas fails, and the broker says so at once."""
+        await self.do_fail(command)
+        broker_id, *keys = command.arguments
+        await self._active().controller.replicas_failed(int(broker_id), map(key_of, keys))
+
+    async def do_trip(self, command: Command) -> None:
+        """trip ID ORDER: the broker stumbles over the next order of this kind."""
+        broker_id, order = command.arguments
+        self.brokers[int(broker_id)].stumbles.add(order)
 
     async def do_create(self, command: Command) -> None:
         """create NAME [partitions=N] [replicas=N] [assign=1,2/2,3] [KEY.NAME=VALUE…] [validate] [at=ID]"""
