@@ -3,6 +3,7 @@
 Pure.  A topic with a replica on a broker that is away stays marked, and unseen, until that broker is back.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from millstream.controller.context import Context, Partition, PartitionErased, Topic, TopicDoomed, TopicErased
@@ -19,16 +20,17 @@ _DELETION = {ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL}
 def doom_topics(
     context: Context, asked: Sequence[str | Uuid], settings: ControllerSettings
 ) -> tuple[Decision, list[TopicResult]]:
-    """Mark topics, named by name or by id, for deletion."""
+    """Mark topics, named by name or by id, for deletion; one that is named twice, in either way, is refused twice."""
     decision, results = Decision(), []
-    seen: set[str] = set()
-    for name_or_id in asked:
+    known_as = [context.names_by_id.get(each, each) if isinstance(each, bytes) else each for each in asked]
+    counts = Counter(known_as)
+    for name_or_id, known in zip(asked, known_as, strict=True):
         try:
+            if counts[known] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
             name = _name(context, name_or_id)
             if not settings.delete_topic_enable:
                 raise ProtocolError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-            if name in seen:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named more than once")
         except ProtocolError as error:
             is_id = isinstance(name_or_id, bytes)
             results.append(
@@ -40,7 +42,6 @@ def doom_topics(
                 )
             )
             continue
-        seen.add(name)
         topic = context.topics[name]
         decision.changes.append(TopicDoomed(name))
         decision.announced += (TopicPartition(name, number) for number in topic.partitions)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from millstream.controller.controller import WRITES_PER_MULTI, Controller
-from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic
+from millstream.controller.interface import NO_LEADER, ControllerSettings, MorePartitions, NewTopic
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from millstream.protocol.messages.stop_replica import StopReplicaRequest
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
@@ -30,6 +31,8 @@ class OwnBroker:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.failure: Exception | None = None
+        #: By kind of order, each raised once.
+        self.failures: dict[type[Any], Exception] = {}
 
     async def send(self, broker_id: int, request: Any) -> Any:
         assert broker_id == 0
@@ -37,6 +40,8 @@ class OwnBroker:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
+        if type(request) in self.failures:
+            raise self.failures.pop(type(request))
         self.heard.append(request)
         return request.RESPONSE()
 
@@ -142,11 +147,10 @@ async def test_validating_only_writes_and_tells_nothing(single: Single) -> None:
 @on_one_broker
 async def test_topics_are_deleted_by_name_and_by_id(single: Single) -> None:
     created = await single.controller.create_topics([NewTopic("a"), NewTopic("b")])
-    results = await single.controller.delete_topics(["a", created[1].topic_id, "a", "c", bytes(16)])
+    results = await single.controller.delete_topics(["a", created[1].topic_id, "c", bytes(16)])
     assert [result.error_code for result in results] == [
         ErrorCode.NONE,
         ErrorCode.NONE,
-        ErrorCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     ]
@@ -154,6 +158,33 @@ async def test_topics_are_deleted_by_name_and_by_id(single: Single) -> None:
     assert await single.registry.children("/brokers/topics") == []
     (again,) = await single.controller.create_topics([NewTopic("a")])
     assert again.topic_id != created[0].topic_id
+
+
+@on_one_broker
+async def test_a_topic_named_twice_by_name_or_id_is_deleted_by_neither(single: Single) -> None:
+    created = await single.controller.create_topics([NewTopic("a"), NewTopic("b"), NewTopic("c")])
+    results = await single.controller.delete_topics(["a", created[1].topic_id, "a", "b", "c"])
+    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST] * 4 + [ErrorCode.NONE]
+    assert await single.registry.children("/brokers/topics") == ["a", "b"]
+
+
+@on_one_broker
+async def test_a_deletion_that_the_broker_fails_at_is_answered(single: Single) -> None:
+    await single.controller.create_topics([NewTopic("a")])
+    single.broker.failures = {StopReplicaRequest: AssertionError("a bug")}
+    (result,) = await asyncio.wait_for(single.controller.delete_topics(["a"]), 10)
+    assert result.error_code is ErrorCode.NONE
+    assert await single.registry.children("/admin/delete_topics") == ["a"]
+
+
+@on_one_broker
+async def test_a_replica_whose_role_the_broker_fails_at_has_no_leader(single: Single) -> None:
+    single.broker.failures = {LeaderAndIsrRequest: AssertionError("a bug")}
+    await single.controller.create_topics([NewTopic("a")])
+    await asyncio.sleep(1)
+    (topic,) = single.broker.heard[-1].topic_states
+    (state,) = topic.partition_states
+    assert (state.leader, state.isr, state.offline_replicas) == (NO_LEADER, [0], [0])
 
 
 @on_one_broker
