@@ -40,11 +40,6 @@ def offline(
     return None
 
 
-def reassigned(targets: Sequence[int], isr: Sequence[int], live: Container[int]) -> Elected | None:
-    """The leader is not among the replicas to be: the first of those that is alive and in sync."""
-    return _first(targets, isr, live)
-
-
 def preferred(replicas: Sequence[int], isr: Sequence[int], live: Container[int]) -> Elected | None:
     """The first replica of the assignment, or nobody."""
     return _first(replicas[:1], isr, live)

@@ -27,11 +27,6 @@ def test_an_allowed_unclean_election_is_clean_where_it_can_be() -> None:
     assert elections.offline((1, 2, 3), (3,), {2, 3}, is_unclean_allowed=True) == Elected(3, (3,))
 
 
-def test_a_reassigned_partition_is_led_by_a_target_that_is_in_sync() -> None:
-    assert elections.reassigned((4, 5), (1, 2, 5), {1, 2, 4, 5}) == Elected(5, (1, 2, 5))
-    assert elections.reassigned((4, 5), (1, 2), {1, 2, 4, 5}) is None
-
-
 def test_the_preferred_leader_is_the_first_replica_or_nobody() -> None:
     assert elections.preferred((1, 2), (2, 1), {1, 2}) == Elected(1, (2, 1))
     assert elections.preferred((1, 2), (2,), {1, 2}) is None
