@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from millstream.broker.broker import Broker
-from millstream.broker.cluster_view import Topic
+from millstream.broker.cluster_view import INTERNAL_TOPICS, Topic
 from millstream.broker.connection import Call
+from millstream.broker.refusals import REFUSALS, refusal
 from millstream.controller.interface import NewTopic
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, Uuid, topic_name_fault
@@ -35,6 +36,8 @@ BROKERS = 1
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 NOT_ASKED = -(2**31)
+#: Before this version topics are asked for by name alone, and a row of the answer must have one.
+IDS_FROM_VERSION = 12
 
 
 async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -42,6 +45,15 @@ async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Meta
     view = broker.cluster
     if request.topics is None or (call.version == 0 and not request.topics):
         rows = [_topic(topic) for topic in view.topics.values()]
+    elif call.version < IDS_FROM_VERSION and any(
+        wanted.name is None or wanted.topic_id != ZERO_UUID for wanted in request.topics
+    ):
+        rows = [
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "", topic_id=wanted.topic_id
+            )
+            for wanted in request.topics
+        ]
     else:
         rows = []
         for wanted in request.topics:
@@ -73,9 +85,12 @@ async def _wanted(broker: Broker, name: str | None, topic_id: Uuid, may_create: 
         return _topic(topic)
     if topic_name_fault(name) is not None:
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
-    if not (may_create and broker.auto_creates_topics):
+    if not (may_create and broker.auto_creates_topics) or name in INTERNAL_TOPICS:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
-    (made,) = await broker.controller.create_topics([NewTopic(name)], validate_only=False)
+    try:
+        (made,) = await broker.controller.create_topics([NewTopic(name)], validate_only=False)
+    except REFUSALS as error:
+        return MetadataResponseTopic(error_code=refusal(error).code, name=name)
     topic = broker.cluster.topics.get(name)
     if topic is not None:
         return _topic(topic)
@@ -119,7 +134,7 @@ async def topic_partitions(
             raise ProtocolError(ErrorCode.INVALID_REQUEST, "a cursor's partition cannot be negative")
         names = [name for name in names if name >= cursor.topic_name]
         first_index = cursor.partition_index if names and names[0] == cursor.topic_name else 0
-    left = min(request.response_partition_limit, broker.partitions_per_page_max)
+    left = max(1, min(request.response_partition_limit, broker.partitions_per_page_max))
     answer = DescribeTopicPartitionsResponse()
     for name in names:
         topic = broker.cluster.topics.get(name)

@@ -1,13 +1,15 @@
 """CreateTopics (19), DeleteTopics (20), CreatePartitions (37) and DeleteRecords (21)."""
 
 from collections import Counter
+from collections.abc import Awaitable, Iterable
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.broker.refusals import REFUSALS, refusal
 from millstream.config.describe import describe_topic
 from millstream.controller.interface import MorePartitions, NewTopic, TopicResult
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import ZERO_UUID
+from millstream.model.ids import ZERO_UUID, Uuid
 from millstream.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -34,22 +36,49 @@ from millstream.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 
-ONLY_NAMES_BELOW_VERSION = 6
+TWICE = "the request names this topic twice"
+
+
+async def _results(asked: Awaitable[list[TopicResult]], topics: Iterable[str | Uuid]) -> list[TopicResult]:
+    """What became of each topic; where the controller could do nothing at all, every one of them is told why."""
+    try:
+        return await asked
+    except REFUSALS as error:
+        code, message = refusal(error)
+        return [
+            TopicResult(topic, error_code=code, error_message=message)
+            if isinstance(topic, str)
+            else TopicResult(None, topic, code, message)
+            for topic in topics
+        ]
 
 
 async def create(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     """Each topic is made whole or refused with its reason; a name given twice is refused both times."""
     counts = Counter(topic.name for topic in request.topics)
-    once = [topic for topic in request.topics if counts[topic.name] == 1]
-    results = await broker.controller.create_topics([_new_topic(topic) for topic in once], request.validate_only)
-    rows = [_created(broker, asked, result) for asked, result in zip(once, results, strict=True)]
-    rows += [
-        CreatableTopicResult(
-            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="the request names this topic twice"
-        )
+    rows = [
+        CreatableTopicResult(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=TWICE)
         for name, count in counts.items()
         if count > 1
     ]
+    wanted = []
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
+        if len({row.partition_index for row in topic.assignments}) < len(topic.assignments):
+            why = "a partition is assigned replicas twice"
+            rows.append(
+                CreatableTopicResult(
+                    name=topic.name, error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, error_message=why
+                )
+            )
+        else:
+            wanted.append(topic)
+    results = await _results(
+        broker.controller.create_topics([_new_topic(topic) for topic in wanted], request.validate_only),
+        [topic.name for topic in wanted],
+    )
+    rows += [_created(broker, asked, result) for asked, result in zip(wanted, results, strict=True)]
     return CreateTopicsResponse(topics=rows)
 
 
@@ -88,22 +117,38 @@ def _created(broker: Broker, asked: CreatableTopic, result: TopicResult) -> Crea
 
 
 async def delete(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-    """Delete by name or id; a topic that is gone from the answer on is gone."""
+    """Delete by name or id; a topic that is gone from the answer on is gone, and one named twice stays."""
     wanted = request.topics or [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
-    results = await broker.controller.delete_topics(
-        [topic.name if topic.name is not None else topic.topic_id for topic in wanted]
-    )
-    return DeleteTopicsResponse(
-        responses=[
+    names = [_name(broker, topic) for topic in wanted]
+    counts = Counter(name for name in names if name is not None)
+    rows, asked = [], []
+    for topic, name in zip(wanted, names, strict=True):
+        if (topic.name is None) == (topic.topic_id == ZERO_UUID):
+            why = "a topic is named either by its name or by its id"
+        elif name is not None and counts[name] > 1:
+            why = TWICE
+        else:
+            asked.append(topic.topic_id if topic.name is None else topic.name)
+            continue
+        rows.append(
             DeletableTopicResult(
-                name=result.name,
-                topic_id=result.topic_id,
-                error_code=result.error_code,
-                error_message=result.error_message,
+                name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=why
             )
-            for result in results
-        ]
-    )
+        )
+    rows += [
+        DeletableTopicResult(
+            name=result.name,
+            topic_id=result.topic_id,
+            error_code=result.error_code,
+            error_message=result.error_message,
+        )
+        for result in await _results(broker.controller.delete_topics(asked), asked)
+    ]
+    return DeleteTopicsResponse(responses=rows)
+
+
+def _name(broker: Broker, topic: DeleteTopicState) -> str | None:
+    return broker.cluster.name_of(topic.topic_id) if topic.name is None else topic.name
 
 
 async def add_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
@@ -116,7 +161,9 @@ async def add_partitions(broker: Broker, request: CreatePartitionsRequest, call:
         )
         for topic in request.topics
     ]
-    results = await broker.controller.create_partitions(wanted, request.validate_only)
+    results = await _results(
+        broker.controller.create_partitions(wanted, request.validate_only), [topic.name for topic in wanted]
+    )
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(
