@@ -42,6 +42,16 @@ def describe_broker(config: BrokerConfig) -> list[Description]:
     ]
 
 
+def describe_cluster(config: BrokerConfig) -> list[Description]:
+    """What was set for all brokers at once, whatever this one has of its own."""
+    shared = config.with_changes(dynamic={})
+    return [
+        each._replace(synonyms=[found for found in each.synonyms if found.source is Source.DYNAMIC_DEFAULT_BROKER])
+        for each in describe_broker(shared)
+        if each.name in shared.dynamic_default
+    ]
+
+
 def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Description]:
     """Every setting of a topic with these of its own, on a broker of this configuration, by name."""
     found = []

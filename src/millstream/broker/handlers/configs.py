@@ -7,10 +7,11 @@ from typing import Any
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.broker.refusals import REFUSALS, refusal
 from millstream.broker.settings import Replace
 from millstream.config.broker import BROKER_SETTINGS
 from millstream.config.changes import Change, changed
-from millstream.config.describe import Description, describe_broker, describe_topic
+from millstream.config.describe import Description, describe_broker, describe_cluster, describe_topic
 from millstream.config.topic import TOPIC_SETTINGS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import topic_name_fault
@@ -48,8 +49,8 @@ def _described(
             for each in _descriptions(broker, resource.resource_type, resource.resource_name)
             if keys is None or each.name in keys
         ]
-    except ProtocolError as refusal:
-        result.error_code, result.error_message = refusal.code, refusal.detail
+    except REFUSALS as error:
+        result.error_code, result.error_message = refusal(error)
     return result
 
 
@@ -60,8 +61,7 @@ def _descriptions(broker: Broker, kind: int, name: str) -> list[Description]:
         return describe_topic(config, broker.settings.topic_overrides(name))
     if kind == Resource.BROKER:
         _check_broker(broker, name)
-        described = describe_broker(config)
-        return described if name else [each for each in described if each.name in config.dynamic_default]
+        return describe_broker(config) if name else describe_cluster(config)
     raise ProtocolError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
 
@@ -134,13 +134,18 @@ async def _changed(broker: Broker, resource: Any, change: Replace, validate_only
             raise ProtocolError(
                 ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no settings here"
             )
-    except ProtocolError as refusal:
-        return refusal.code, refusal.detail
+    except REFUSALS as error:
+        return refusal(error)
     return ErrorCode.NONE, None
 
 
 def _replaced(resource: alter_configs.AlterConfigsResource, before: dict[str, str]) -> Mapping[str, str]:
-    return {config.name: config.value for config in resource.configs if config.value is not None}
+    values = {}
+    for config in resource.configs:
+        if config.value is None:
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"{config.name}: a value is needed")
+        values[config.name] = config.value
+    return values
 
 
 def _operated(

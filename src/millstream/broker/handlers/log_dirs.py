@@ -1,5 +1,7 @@
 """DescribeLogDirs (API 35): the log directories and what lies in them."""
 
+import os.path
+
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
 from millstream.model.errors import ErrorCode
@@ -25,8 +27,9 @@ async def describe(broker: Broker, request: DescribeLogDirsRequest, call: Call) 
 
 
 def _directory(directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+    path = os.path.abspath(directory.path)
     if directory.failure is not None:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name, log in sorted(directory.logs.items()):
         if wanted is None or name in wanted:
@@ -36,5 +39,5 @@ def _directory(directory: LogDirectory, wanted: set[TopicPartition] | None) -> D
             )
     total_bytes, usable_bytes = directory.files.volume_bytes(directory.path)
     return DescribeLogDirsResult(
-        log_dir=directory.path, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes
+        log_dir=path, topics=list(topics.values()), total_bytes=total_bytes, usable_bytes=usable_bytes
     )

@@ -25,7 +25,17 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
+NEVER = 2**15
 CONSUMER = -1
+#: What a negative timestamp asks for, and the first version that may ask for it.
+ASKED_FROM_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 async def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
@@ -33,7 +43,8 @@ async def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) 
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                name=topic.name, partitions=[_offset(broker, request, topic.name, row) for row in topic.partitions]
+                name=topic.name,
+                partitions=[_offset(broker, request, call.version, topic.name, row) for row in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -41,10 +52,12 @@ async def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) 
 
 
 def _offset(
-    broker: Broker, request: ListOffsetsRequest, topic: str, row: ListOffsetsPartition
+    broker: Broker, request: ListOffsetsRequest, version: int, topic: str, row: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
     try:
+        if row.timestamp < 0 and version < ASKED_FROM_VERSION.get(row.timestamp, NEVER):
+            raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.find(topic, row.partition_index)
         log = partition.leader_log(row.current_leader_epoch)
         if request.replica_id >= 0:
@@ -60,8 +73,6 @@ def _offset(
             answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
         elif row.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             pass  # Nothing is tiered, so there is no such offset.
-        elif row.timestamp < EARLIEST_PENDING_UPLOAD:
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"{row.timestamp} is no timestamp")
         else:
             found = log.max_timestamp() if row.timestamp == MAX_TIMESTAMP else log.find_timestamp(row.timestamp)
             if found is not None and found[1] < upper:
