@@ -6,6 +6,7 @@ not outlive the process anyway.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -117,9 +118,10 @@ class EmbeddedTree:
     def _sync_now(self) -> None:
         try:
             self._store.sync()
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             # What reached the disk is unknown, and a second fsync would lie: nothing is accepted any more.
-            self._failure = RegistryFailure(self._path, f"fsync failed ({error.strerror}); restart on a sound disk")
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._failure = RegistryFailure(self._path, f"fsync failed ({reason}); restart on a sound disk")
             raise self._failure from error
 
     def _forget(self, key: tuple[str, bool], watch: EmbeddedWatch) -> None:
@@ -131,17 +133,11 @@ class EmbeddedTree:
 class EmbeddedRegistry:
     """One session with an embedded tree."""
 
-    def __init__(self, tree: EmbeddedTree, *, owns_tree: bool = False) -> None:
+    def __init__(self, tree: EmbeddedTree) -> None:
         self._tree = tree
-        self._owns_tree = owns_tree
         self._set_watches: list[EmbeddedWatch] = []
         self._on_expired: list[Callable[[], None]] = []
         self._session_id: int | None = self._new_session()
-
-    @classmethod
-    def open(cls, path: str, *, call_soon: CallSoon, workers: Workers | None = None) -> "EmbeddedRegistry":
-        """The one session of a broker that keeps its own registry; closing it closes the file."""
-        return cls(EmbeddedTree(path, call_soon=call_soon, workers=workers), owns_tree=True)
 
     @property
     def session_id(self) -> int:
@@ -211,8 +207,6 @@ class EmbeddedRegistry:
         with suppress(RegistryFailure):  # A full disk must not stop a broker from stopping; the next start drops them.
             self._tree._announce(self._tree._store.drop_ephemerals(self._session_id))
         self._session_id = None
-        if self._owns_tree:
-            await self._tree.close()
 
     async def _write(self, ops: Sequence[Op]) -> Transaction:
         transaction = self._tree._commit(ops, self.session_id)

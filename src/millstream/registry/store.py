@@ -35,8 +35,10 @@ MEMORY = ":memory:"
 #: "MILL", so that no other program's database is taken for ours.
 APPLICATION_ID = 0x4D494C4C
 FORMAT_VERSION = 1
-#: Beyond this the WAL's pages are moved into the database proper.
+#: Once the WAL has grown by this, its pages are moved into the database proper.
 CHECKPOINT_BYTES = 4 << 20
+#: A checkpoint that ends so has changed nothing that counts: the WAL still holds all, and it is tried again later.
+_PUT_OFF = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 #: A node lies under (parent, name), so one B-tree answers both "this node" and "its children".
 _SCHEMA = f"""
@@ -97,6 +99,8 @@ class Store:
         self._is_file = path != MEMORY
         self._lock_fd = self._lock() if self._is_file else -1
         self._wal_fd = -1
+        #: How large the WAL was when its pages were last moved.
+        self._moved_bytes = 0
         try:
             self._db = self._connect()
             self._zxid = 0
@@ -173,11 +177,16 @@ class Store:
     def sync(self) -> None:
         """Return when every commit before the call is on disk; any thread may call.
 
-        An OSError leaves open what is on disk and what is not: the store must not be written to again.
+        An OSError or a sqlite3.Error leaves open what is on disk and what is not: the store must not be written to
+        again.
         """
         os.fdatasync(self._wal_fd)
-        if os.fstat(self._wal_fd).st_size > CHECKPOINT_BYTES:
+        wal_bytes = os.fstat(self._wal_fd).st_size
+        if wal_bytes < self._moved_bytes:  # All of it was moved, and the WAL begun anew.
+            self._moved_bytes = 0
+        if wal_bytes - self._moved_bytes >= CHECKPOINT_BYTES:
             self._checkpoint()
+            self._moved_bytes = wal_bytes
 
     # Operations, each inside a transaction.
 
@@ -285,6 +294,7 @@ class Store:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")  # Syncs at checkpoints only; commits are synced by ``sync``.
             db.execute("PRAGMA wal_autocheckpoint = 0")
+            db.execute("PRAGMA journal_size_limit = 0")  # A WAL that begins anew is cut to what it holds.
         return db
 
     def _check_format(self) -> None:
@@ -313,6 +323,9 @@ class Store:
         try:
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode not in _PUT_OFF:
+                raise
         finally:
             db.close()
 

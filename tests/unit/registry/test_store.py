@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from millstream.registry import store as store_module
-from millstream.registry.embedded import EmbeddedRegistry
+from millstream.registry.embedded import EmbeddedTree
 from millstream.registry.store import Store
 from millstream.registry.tree import Create, RegistryFailure, Set
 from tests.unit.registry.backends import Threads
@@ -162,7 +162,8 @@ def test_kill_9_while_writing_loses_nothing_acknowledged_and_keeps_transactions_
 def test_a_failed_fsync_ends_all_writing_and_no_reading(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        registry = EmbeddedRegistry.open(path, call_soon=loop.call_soon, workers=Threads())  # type: ignore[arg-type]
+        tree = EmbeddedTree(path, call_soon=loop.call_soon, workers=Threads())  # type: ignore[arg-type]
+        registry = tree.session()
         await registry.create("/a")
 
         def broken(fd: int) -> None:
@@ -175,7 +176,7 @@ def test_a_failed_fsync_ends_all_writing_and_no_reading(path: str, monkeypatch: 
         with pytest.raises(RegistryFailure, match="fsync failed"):
             await registry.create("/c")
         assert (await registry.get("/a")).version == 0
-        await registry.close()
+        await tree.close()
 
     asyncio.run(scenario())
 
@@ -183,7 +184,8 @@ def test_a_failed_fsync_ends_all_writing_and_no_reading(path: str, monkeypatch: 
 def test_concurrent_writes_share_an_fsync(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> int:
         loop = asyncio.get_running_loop()
-        registry = EmbeddedRegistry.open(path, call_soon=loop.call_soon, workers=Threads())  # type: ignore[arg-type]
+        tree = EmbeddedTree(path, call_soon=loop.call_soon, workers=Threads())  # type: ignore[arg-type]
+        registry = tree.session()
         count = 0
         real = os.fdatasync
 
@@ -196,7 +198,67 @@ def test_concurrent_writes_share_an_fsync(path: str, monkeypatch: pytest.MonkeyP
         await asyncio.gather(*(registry.create(f"/{number}") for number in range(100)))
         await registry.create("/e", ephemeral=True)
         monkeypatch.undo()
-        await registry.close()
+        await tree.close()
         return count
 
     assert 1 <= asyncio.run(scenario()) <= 3
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_pages_are_moved_as_the_wal_grows_and_not_at_every_write_after(
+    path: str, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """Also while somebody reads, so that the WAL cannot begin anew and only grows."""
+    limit = 256 * 1024
+    monkeypatch.setattr(store_module, "CHECKPOINT_BYTES", limit)
+    moved_at: list[int] = []
+    store = Store(path)
+    real = store._checkpoint
+
+    def counted() -> None:
+        moved_at.append(os.path.getsize(f"{path}-wal"))
+        real()
+
+    monkeypatch.setattr(store, "_checkpoint", counted)
+    store.apply([Create("/a")], 0)
+    reader = sqlite3.connect(path, isolation_level=None)
+    if is_read:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM node").fetchone()
+    written = 0
+    for number in range(400):
+        store.apply([Set("/a", bytes([number % 256]) * 5_000)], 0)
+        store.sync()
+        written += 5_000
+    wal_bytes = os.path.getsize(f"{path}-wal")
+    reader.close()
+    assert written // limit <= len(moved_at) <= 5 * written // limit
+    if is_read:
+        assert moved_at[-1] > 4 * limit
+    else:
+        assert wal_bytes < 2 * limit
+    store.close()
+    again = Store(path)
+    assert again.get("/a").data == bytes([399 % 256]) * 5_000
+    again.close()
+
+
+def test_a_failed_move_of_pages_ends_all_writing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        tree = EmbeddedTree(path, call_soon=loop.call_soon, workers=Threads())  # type: ignore[arg-type]
+        registry = tree.session()
+
+        def broken() -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        monkeypatch.setattr(store_module, "CHECKPOINT_BYTES", 1)
+        monkeypatch.setattr(tree._store, "_checkpoint", broken)
+        with pytest.raises(RegistryFailure, match="disk I/O error"):
+            await registry.create("/a")
+        monkeypatch.undo()
+        with pytest.raises(RegistryFailure, match="disk I/O error"):
+            await registry.create("/b")
+        await tree.close()
+
+    asyncio.run(scenario())
