@@ -32,6 +32,8 @@ DELETE_HORIZON = 0x40
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
+#: Sequence numbers wrap to 0 after this.
+SEQUENCE_MASK = 2**31 - 1
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 
@@ -74,10 +76,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers wrap to 0 after 2**31 - 1."""
+        """The sequence number of the last record."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MASK
 
     @property
     def compression(self) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from millstream.model.batch import NO_SEQUENCE
-from millstream.storage.producer_state import NO_OFFSET, SEQUENCE_MASK, Producer, RememberedBatch
+from millstream.model.batch import NO_SEQUENCE, SEQUENCE_MASK
+from millstream.storage.producer_state import NO_OFFSET, Producer, RememberedBatch
 
 VERSION = 1
 SUFFIX = ".snapshot"

@@ -6,13 +6,12 @@ A pure machine: ``check`` decides about a batch, ``advance`` and ``complete`` re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from millstream.model.batch import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, Buffer
+from millstream.model.batch import NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MASK, BatchHeader, Buffer
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import COMMIT, control_kind, coordinator_epoch, decode_batch
 
 #: Kafka's producers keep at most five batches in flight, so a repeat is one of the last five.
 BATCHES_REMEMBERED = 5
-SEQUENCE_MASK = 0x7FFFFFFF
 NO_OFFSET = -1
 
 
