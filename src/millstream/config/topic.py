@@ -77,6 +77,9 @@ TOPIC_SETTINGS: dict[str, Setting[Any]] = {
     setting.name: setting for setting in list(globals().values()) if isinstance(setting, Setting)
 }
 
+#: The value of compression.gzip.level that leaves it to the codec.
+GZIP_USUAL = -1
+
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
@@ -112,6 +115,16 @@ class TopicConfig:
     segment_jitter_ms: int
     segment_ms: int
     unclean_leader_election_enable: bool
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for the codec of the topic's own; None for that codec's usual one."""
+        levels = {
+            "gzip": None if self.compression_gzip_level == GZIP_USUAL else self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
 
     @classmethod
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str] | None = None) -> "TopicConfig":

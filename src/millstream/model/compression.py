@@ -7,7 +7,7 @@ lz4, gzip or zstd frames. Every decompression has an upper bound, so that a smal
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import cramjam
 
@@ -33,11 +33,17 @@ _FIRST_GUESS_RATIO = 4
 _FIRST_GUESS_BYTES = 64 * 1024
 
 
+class Compress(Protocol):
+    """Compresses at a level of the codec's own; None is its usual one, and some have no other."""
+
+    def __call__(self, data: Buffer, level: int | None = None) -> bytes: ...
+
+
 class Codec(NamedTuple):
     """One way to compress a batch's records; ``decompress`` refuses to give more than its second argument."""
 
     name: str
-    compress: Callable[[Buffer], bytes]
+    compress: Compress
     decompress: Callable[[Buffer, int], bytes]
 
 
@@ -69,7 +75,7 @@ def _bounded(decompress_into: Callable[[Buffer, bytearray], int]) -> Callable[[B
     return decompress
 
 
-def _plain_compress(data: Buffer) -> bytes:
+def _plain_compress(data: Buffer, level: int | None = None) -> bytes:
     return bytes(data)
 
 
@@ -79,21 +85,21 @@ def _plain_decompress(data: Buffer, bytes_max: int) -> bytes:
     return bytes(data)
 
 
-def _gzip_compress(data: Buffer) -> bytes:
-    return bytes(cramjam.gzip.compress(data))
+def _gzip_compress(data: Buffer, level: int | None = None) -> bytes:
+    return bytes(cramjam.gzip.compress(data, level=level))
 
 
-def _zstd_compress(data: Buffer) -> bytes:
-    return bytes(cramjam.zstd.compress(data))
+def _zstd_compress(data: Buffer, level: int | None = None) -> bytes:
+    return bytes(cramjam.zstd.compress(data, level=level))
 
 
-def _lz4_compress(data: Buffer) -> bytes:
-    compressor = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+def _lz4_compress(data: Buffer, level: int | None = None) -> bytes:
+    compressor = cramjam.lz4.Compressor(level=level or 0, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))  # The one part of cramjam that takes nothing else.
     return bytes(compressor.finish())
 
 
-def _snappy_compress(data: Buffer) -> bytes:
+def _snappy_compress(data: Buffer, level: int | None = None) -> bytes:
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for at in range(0, len(view), _XERIAL_BLOCK_BYTES):

@@ -326,10 +326,12 @@ def timestamp_bounds(buffer: Buffer, at: int, header: BatchHeader) -> tuple[int,
     return span.timestamp_min, span.timestamp_max
 
 
-def recompress(buffer: Buffer, header: BatchHeader, compression: int, at: int = 0) -> bytearray:
+def recompress(
+    buffer: Buffer, header: BatchHeader, compression: int, at: int = 0, level: int | None = None
+) -> bytearray:
     """The same batch with its records under another codec; nothing else about it changes."""
     if header.compression == compression:
         return bytearray(memoryview(buffer)[at : at + header.size])
     payload = payload_of(buffer, at, header)
     attributes = header.attributes & ~COMPRESSION_MASK | compression
-    return assemble(header._replace(attributes=attributes), codec(compression).compress(payload))
+    return assemble(header._replace(attributes=attributes), codec(compression).compress(payload, level))

@@ -71,5 +71,5 @@ def looked_at(records: memoryview, header: BatchHeader, config: TopicConfig, now
     if config.compression_type != PRODUCER_COMPRESSION:
         wanted = CODEC_IDS[config.compression_type]
         if wanted != header.compression:
-            return memoryview(recompress(records, header, wanted))
+            return memoryview(recompress(records, header, wanted, level=config.compression_level))
     return records

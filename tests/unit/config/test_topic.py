@@ -86,3 +86,18 @@ def test_checked_overrides_come_back_parsed() -> None:
         "retention.ms": 5,
         "preallocate": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "level"),
+    [
+        ({"compression.type": "gzip"}, None),
+        ({"compression.type": "gzip", "compression.gzip.level": "9"}, 9),
+        ({"compression.type": "lz4"}, 9),
+        ({"compression.type": "zstd", "compression.zstd.level": "22", "compression.lz4.level": "1"}, 22),
+        ({"compression.type": "snappy"}, None),
+        ({"compression.type": "producer", "compression.gzip.level": "9"}, None),
+    ],
+)
+def test_the_level_is_that_of_the_topics_codec(overrides: dict[str, str], level: int | None) -> None:
+    assert TopicConfig.resolve(BrokerConfig.load(), overrides).compression_level == level

@@ -105,3 +105,13 @@ def test_an_unknown_codec_is_refused() -> None:
     with pytest.raises(ProtocolError) as refusal:
         codec(5)
     assert refusal.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize(
+    ("number", "low", "high"), [(compression.GZIP, 1, 9), (compression.LZ4, 1, 17), (compression.ZSTD, -5, 22)]
+)
+def test_a_higher_level_makes_smaller_batches(number: int, low: int, high: int) -> None:
+    words = b" ".join(b"%x" % (i * i * 2654435761 % 65521) for i in range(20_000))
+    quick, small = codec(number).compress(words, low), codec(number).compress(words, high)
+    assert len(small) < len(quick)
+    assert codec(number).decompress(small, len(words)) == words
