@@ -191,7 +191,7 @@ class Broker:
         host = connection.host
         if len(self.connections) >= config.get(network.MAX_CONNECTIONS):
             return False
-        if self._per_address[host] >= config.get(network.MAX_CONNECTIONS_PER_IP):
+        if self._per_address[host] >= config.connections_max_from(host):
             return False
         self.connections.add(connection)
         self._per_address[host] += 1

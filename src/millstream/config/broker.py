@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from millstream.config import log, network
+from millstream.config.listeners import PLAINTEXT, parse_limits, parse_listener, parse_protocol_map
 from millstream.config.setting import (
     BOOLEAN,
     DAY_MS,
     INT,
-    KIB,
     LIST,
     LONG,
-    MIB,
-    MINUTE_MS,
     NOT_EMPTY,
     SECOND_MS,
     STRING,
@@ -58,20 +56,11 @@ LOG_DIRS = Setting[tuple[str, ...] | None](
     check=Check("one or more folders", lambda folders: bool(folders) and all(folders)),
     doc="The folders that hold the partitions, best on a disk each; log.dir speaks where it is not set.",
 )
-NUM_RECOVERY_THREADS_PER_DATA_DIR = Setting(
-    "num.recovery.threads.per.data.dir",
-    INT,
-    default=2,
-    check=at_least(1),
-    dynamic=True,
-    doc="How many logs of a folder are recovered at once at start, and flushed at once at stop.",
-)
 BACKGROUND_THREADS = Setting(
     "background.threads",
     INT,
     default=10,
     check=at_least(1),
-    dynamic=True,
     doc="How many threads do the work that may block: flushing, cold reads, deleting files.",
 )
 
@@ -103,108 +92,17 @@ PRODUCER_ID_EXPIRATION_MS = Setting(
     INT,
     default=DAY_MS,
     check=at_least(1),
-    dynamic=True,
     doc="How long a partition remembers a producer that no longer writes to it.",
 )
-PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = Setting(
-    "producer.id.expiration.check.interval.ms",
-    INT,
-    default=10 * MINUTE_MS,
-    check=at_least(1),
-    doc="How often forgotten producers are looked for.",
-)
 
-# Replication and stopping.
+# Replication.
 
-REPLICA_LAG_TIME_MAX_MS = Setting(
-    "replica.lag.time.max.ms",
-    LONG,
-    default=30 * SECOND_MS,
-    doc="A follower that has not caught up for this long leaves the in-sync replicas.",
-)
-REPLICA_SOCKET_TIMEOUT_MS = Setting(
-    "replica.socket.timeout.ms",
-    INT,
-    default=30 * SECOND_MS,
-    check=at_least(1),
-    doc="How long a follower waits for its leader's answer.",
-)
-REPLICA_SOCKET_RECEIVE_BUFFER_BYTES = Setting(
-    "replica.socket.receive.buffer.bytes",
-    INT,
-    default=64 * KIB,
-    check=at_least(-1),
-    doc="The receive buffer of a follower's connection; -1 leaves the choice to the operating system.",
-)
-REPLICA_FETCH_MAX_BYTES = Setting(
-    "replica.fetch.max.bytes",
-    INT,
-    default=1 * MIB,
-    check=at_least(0),
-    doc="How much a follower asks for of one partition at a time.",
-)
-REPLICA_FETCH_RESPONSE_MAX_BYTES = Setting(
-    "replica.fetch.response.max.bytes",
-    INT,
-    default=10 * MIB,
-    check=at_least(0),
-    doc="How much a follower asks for of all partitions together at a time.",
-)
-REPLICA_FETCH_MIN_BYTES = Setting(
-    "replica.fetch.min.bytes",
-    INT,
-    default=1,
-    check=at_least(0),
-    doc="A follower's fetch waits until this much is there, up to replica.fetch.wait.max.ms.",
-)
-REPLICA_FETCH_WAIT_MAX_MS = Setting(
-    "replica.fetch.wait.max.ms",
-    INT,
-    default=500,
-    check=at_least(0),
-    doc="How long a follower's fetch may wait at the leader; less than replica.lag.time.max.ms.",
-)
-REPLICA_FETCH_BACKOFF_MS = Setting(
-    "replica.fetch.backoff.ms",
-    INT,
-    default=1 * SECOND_MS,
-    check=at_least(0),
-    doc="How long a follower rests after a partition's fetch failed.",
-)
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
     "replica.high.watermark.checkpoint.interval.ms",
     LONG,
     default=5 * SECOND_MS,
     check=at_least(1),
     doc="How often the file of high watermarks is written.",
-)
-NUM_REPLICA_FETCHERS = Setting(
-    "num.replica.fetchers",
-    INT,
-    default=1,
-    check=at_least(1),
-    dynamic=True,
-    doc="How many fetches a follower keeps open to each leader.",
-)
-CONTROLLED_SHUTDOWN_ENABLE = Setting(
-    "controlled.shutdown.enable",
-    BOOLEAN,
-    default=True,
-    doc="Whether a broker that stops first hands its leaderships over.",
-)
-CONTROLLED_SHUTDOWN_MAX_RETRIES = Setting(
-    "controlled.shutdown.max.retries",
-    INT,
-    default=3,
-    check=at_least(0),
-    doc="How often handing leaderships over is tried again.",
-)
-CONTROLLED_SHUTDOWN_RETRY_BACKOFF_MS = Setting(
-    "controlled.shutdown.retry.backoff.ms",
-    LONG,
-    default=5 * SECOND_MS,
-    check=at_least(0),
-    doc="How long a broker that stops rests between two such tries.",
 )
 
 #: Every setting a broker has, by name.
@@ -271,6 +169,11 @@ class BrokerConfig:
         """The folders that hold partitions."""
         return self.get(LOG_DIRS) or (self.get(LOG_DIR),)
 
+    def connections_max_from(self, address: str) -> int:
+        """How many connections one address may hold."""
+        own = parse_limits(self.get(network.MAX_CONNECTIONS_PER_IP_OVERRIDES))
+        return own.get(address, self.get(network.MAX_CONNECTIONS_PER_IP))
+
     def with_changes(
         self, dynamic: Mapping[str, str] | None = None, dynamic_default: Mapping[str, str] | None = None
     ) -> "BrokerConfig":
@@ -318,11 +221,18 @@ class BrokerConfig:
             raise SettingError(
                 f"{log.LOG_CLEANER_MIN_COMPACTION_LAG_MS.name}={least}: must be at most the maximum, {most}"
             )
-        wait, lag = self.get(REPLICA_FETCH_WAIT_MAX_MS), self.get(REPLICA_LAG_TIME_MAX_MS)
-        if wait > lag:
+        held, largest = self.get(network.QUEUED_MAX_REQUEST_BYTES), self.get(network.SOCKET_REQUEST_MAX_BYTES)
+        if held != network.UNLIMITED and held < largest:
             raise SettingError(
-                f"{REPLICA_FETCH_WAIT_MAX_MS.name}={wait}: must be at most {REPLICA_LAG_TIME_MAX_MS.name}, {lag}"
+                f"{network.QUEUED_MAX_REQUEST_BYTES.name}={held}: must be -1 or at least "
+                f"{network.SOCKET_REQUEST_MAX_BYTES.name}, {largest}"
             )
+        protocols = parse_protocol_map(self.get(network.LISTENER_SECURITY_PROTOCOL_MAP))
+        for text in self.get(network.LISTENERS):
+            protocol = protocols.get(parse_listener(text).name)
+            if protocol != PLAINTEXT:
+                spoken = "has no protocol in listener.security.protocol.map" if protocol is None else f"is {protocol}"
+                raise SettingError(f"{network.LISTENERS.name}={text}: {spoken}; only {PLAINTEXT} is served yet")
 
 
 def _first(setting: Setting[Any], own: Mapping[str, tuple[Any, Any, Any, Any]]) -> Any:

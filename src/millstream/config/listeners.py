@@ -1,11 +1,13 @@
 """Listeners, as ``NAME://host:port`` says them."""
 
 import re
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from millstream.config.setting import Check
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[^\[\]:/ ]*):([0-9]{1,5})")
 
 
@@ -40,6 +42,17 @@ def parse_protocol_map(pairs: tuple[str, ...]) -> dict[str, str]:
     return protocols
 
 
+def parse_limits(pairs: tuple[str, ...]) -> dict[str, int]:
+    """Address to limit; ValueError where a pair is not ADDRESS:NUMBER."""
+    limits = {}
+    for pair in pairs:
+        address, _, limit = pair.rpartition(":")
+        if not limit.isdecimal():
+            raise ValueError(f"{pair!r} is not ADDRESS:NUMBER")
+        limits[str(ip_address(address.strip("[]")))] = int(limit)
+    return limits
+
+
 def _are_listeners(texts: tuple[str, ...]) -> bool:
     listeners = [parse_listener(text) for text in texts]
     places = [(listener.host, listener.port) for listener in listeners if listener.port]
@@ -52,3 +65,4 @@ PROTOCOL_MAP_CHECK = Check(
     f"each NAME:PROTOCOL, the protocol one of {', '.join(SECURITY_PROTOCOLS)}",
     lambda pairs: bool(pairs) and bool(parse_protocol_map(pairs)),
 )
+LIMITS_CHECK = Check("each ADDRESS:NUMBER, not the name of a host", lambda pairs: parse_limits(pairs) is not None)

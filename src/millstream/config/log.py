@@ -97,8 +97,9 @@ LOG_PREALLOCATE = Setting(
     "log.preallocate",
     BOOLEAN,
     default=False,
+    check=Check("and only false yet: files grow as they are written", lambda value: not value),
     dynamic=True,
-    doc="Whether a new segment's file is given its full size at once.",
+    doc="Whether a new segment's file is given its full size at once; it never is.",
 )
 LOG_SEGMENT_DELETE_DELAY_MS = Setting(
     "log.segment.delete.delay.ms",
@@ -165,14 +166,6 @@ LOG_CLEANER_ENABLE = Setting(
     BOOLEAN,
     default=True,
     doc="Whether topics whose cleanup policy includes compact are compacted at all.",
-)
-LOG_CLEANER_THREADS = Setting(
-    "log.cleaner.threads",
-    INT,
-    default=1,
-    check=at_least(0),
-    dynamic=True,
-    doc="How many partitions may be compacted at the same time.",
 )
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = Setting(
     "log.cleaner.io.max.bytes.per.second",
@@ -251,7 +244,7 @@ LOG_FLUSH_SCHEDULER_INTERVAL_MS = Setting(
     "log.flush.scheduler.interval.ms",
     LONG,
     default=LONG_MAX,
-    doc="How often partitions are looked over for ones due to be flushed.",
+    doc="How long a record may lie in memory before it is flushed. Asked when log.flush.interval.ms is not set.",
 )
 LOG_FLUSH_INTERVAL_MS = Setting[int | None](
     "log.flush.interval.ms",
@@ -260,20 +253,6 @@ LOG_FLUSH_INTERVAL_MS = Setting[int | None](
     dynamic=True,
     fallbacks=(Fallback(LOG_FLUSH_SCHEDULER_INTERVAL_MS),),
     doc="How long a record may lie in memory before it is flushed to disk.",
-)
-LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = Setting(
-    "log.flush.offset.checkpoint.interval.ms",
-    INT,
-    default=60 * SECOND_MS,
-    check=at_least(0),
-    doc="How often the file of recovery points is written.",
-)
-LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = Setting(
-    "log.flush.start.offset.checkpoint.interval.ms",
-    INT,
-    default=60 * SECOND_MS,
-    check=at_least(0),
-    doc="How often the file of log start offsets is written.",
 )
 
 # Records: what is accepted and how it is kept.

@@ -1,20 +1,19 @@
 """Broker settings of listeners, connections and the requests that come through them."""
 
-from millstream.config.listeners import LISTENERS_CHECK, PROTOCOL_MAP_CHECK
+from millstream.config.listeners import LIMITS_CHECK, LISTENERS_CHECK, PROTOCOL_MAP_CHECK
 from millstream.config.setting import (
     INT,
     INT_MAX,
-    KIB,
     LIST,
     LONG,
     MIB,
     MINUTE_MS,
-    SECOND_MS,
-    STRING,
-    Check,
     Setting,
     at_least,
 )
+
+#: The value of a limit that is none.
+UNLIMITED = -1
 
 LISTENERS = Setting(
     "listeners",
@@ -37,32 +36,12 @@ LISTENER_SECURITY_PROTOCOL_MAP = Setting(
     check=PROTOCOL_MAP_CHECK,
     doc="Which security protocol each listener name speaks, as NAME:PROTOCOL with commas.",
 )
-INTER_BROKER_LISTENER_NAME = Setting[str | None](
-    "inter.broker.listener.name",
-    STRING,
-    default=None,
-    doc="The listener that brokers reach each other through; the first one where it is not set.",
-)
 SOCKET_REQUEST_MAX_BYTES = Setting(
     "socket.request.max.bytes",
     INT,
     default=100 * MIB,
     check=at_least(1),
     doc="The largest request taken; a connection that announces a larger one is closed.",
-)
-SOCKET_SEND_BUFFER_BYTES = Setting(
-    "socket.send.buffer.bytes",
-    INT,
-    default=100 * KIB,
-    check=at_least(-1),
-    doc="The socket's send buffer; -1 leaves the choice to the operating system.",
-)
-SOCKET_RECEIVE_BUFFER_BYTES = Setting(
-    "socket.receive.buffer.bytes",
-    INT,
-    default=100 * KIB,
-    check=at_least(-1),
-    doc="The socket's receive buffer; -1 leaves the choice to the operating system.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = Setting(
     "socket.listen.backlog.size",
@@ -77,7 +56,7 @@ MAX_CONNECTIONS = Setting(
     default=INT_MAX,
     check=at_least(0),
     dynamic=True,
-    doc="How many connections the broker holds; further ones wait for a place.",
+    doc="How many connections the broker holds; further ones are closed at once.",
 )
 MAX_CONNECTIONS_PER_IP = Setting(
     "max.connections.per.ip",
@@ -91,10 +70,7 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = Setting(
     "max.connections.per.ip.overrides",
     LIST,
     default=(),
-    check=Check(
-        "address:number with commas",
-        lambda pairs: all(address and count.isdecimal() for address, _, count in (p.rpartition(":") for p in pairs)),
-    ),
+    check=LIMITS_CHECK,
     dynamic=True,
     doc="Addresses that have a limit of their own, as address:number with commas.",
 )
@@ -104,26 +80,12 @@ CONNECTIONS_MAX_IDLE_MS = Setting(
     default=10 * MINUTE_MS,
     doc="A connection that says nothing for this long is closed.",
 )
-QUEUED_MAX_REQUESTS = Setting(
-    "queued.max.requests",
-    INT,
-    default=500,
-    check=at_least(1),
-    doc="How many requests may be unanswered before the broker stops reading more.",
-)
 QUEUED_MAX_REQUEST_BYTES = Setting(
     "queued.max.request.bytes",
     LONG,
     default=-1,
     check=at_least(-1),
     doc="How many bytes of unanswered requests are held before the broker stops reading more; -1 for no limit.",
-)
-REQUEST_TIMEOUT_MS = Setting(
-    "request.timeout.ms",
-    INT,
-    default=30 * SECOND_MS,
-    check=at_least(0),
-    doc="How long the broker waits for an answer to a request of its own.",
 )
 FETCH_MAX_BYTES = Setting(
     "fetch.max.bytes",

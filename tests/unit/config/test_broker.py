@@ -84,7 +84,7 @@ def test_folders_come_from_either_name() -> None:
         ("log.cleanup.policy=compact,keep", "one or more of delete, compact"),
         ("log.cleaner.min.cleanable.ratio=1.5", "from 0 to 1"),
         ("auto.create.topics.enable=maybe", "true or false"),
-        ("max.connections.per.ip.overrides=localhost", "address:number"),
+        ("max.connections.per.ip.overrides=localhost:5", "ADDRESS:NUMBER"),
         ("compression.gzip.level=0", "-1 or from 1 to 9"),
     ],
 )
@@ -96,8 +96,34 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(override: str, complaint:
 def test_values_fine_alone_may_be_wrong_together() -> None:
     with pytest.raises(SettingError, match="must be at most the maximum"):
         loaded("log.cleaner.min.compaction.lag.ms=5", "log.cleaner.max.compaction.lag.ms=4")
-    with pytest.raises(SettingError, match=r"must be at most replica\.lag\.time\.max\.ms"):
-        loaded("replica.lag.time.max.ms=100")
+    with pytest.raises(SettingError, match=r"must be -1 or at least socket\.request\.max\.bytes, 1000"):
+        loaded("queued.max.request.bytes=999", "socket.request.max.bytes=1000")
+    loaded("queued.max.request.bytes=1000", "socket.request.max.bytes=1000")
+
+
+@pytest.mark.parametrize(
+    ("listeners", "complaint"),
+    [
+        ("SSL://:9093", "is SSL; only PLAINTEXT is served yet"),
+        ("PLAINTEXT://:9092,SASL_PLAINTEXT://:9093", "is SASL_PLAINTEXT; only PLAINTEXT is served yet"),
+        ("OUTSIDE://:9092", "has no protocol in listener.security.protocol.map"),
+    ],
+)
+def test_only_plain_listeners_are_served_yet(listeners: str, complaint: str) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        loaded(f"listeners={listeners}")
+
+
+def test_a_listener_may_have_any_name_that_stands_for_plaintext() -> None:
+    pairs = "listener.security.protocol.map=OUTSIDE:PLAINTEXT,INSIDE:SSL"
+    assert loaded("listeners=OUTSIDE://:9092", pairs).get(LISTENERS) == ("OUTSIDE://:9092",)
+    with pytest.raises(SettingError, match=r"listeners=INSIDE://:9093: is SSL; only PLAINTEXT is served yet"):
+        loaded("listeners=OUTSIDE://:9092,INSIDE://:9093", pairs)
+
+
+def test_an_address_may_have_a_limit_of_its_own() -> None:
+    config = loaded("max.connections.per.ip=7", "max.connections.per.ip.overrides=10.0.0.1:2,[0:0::1]:3")
+    assert [config.connections_max_from(address) for address in ("10.0.0.1", "::1", "10.0.0.2")] == [2, 3, 7]
 
 
 def test_listeners_are_checked_where_they_are_set() -> None:

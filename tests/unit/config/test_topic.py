@@ -82,9 +82,9 @@ def test_a_bad_override_is_a_refusal_the_client_is_told(overrides: dict[str, str
 
 
 def test_checked_overrides_come_back_parsed() -> None:
-    assert check_topic_overrides({"retention.ms": "5", "preallocate": "true"}) == {
+    assert check_topic_overrides({"retention.ms": "5", "preallocate": "false"}) == {
         "retention.ms": 5,
-        "preallocate": True,
+        "preallocate": False,
     }
 
 
