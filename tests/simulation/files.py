@@ -95,6 +95,15 @@ class Folder:
             _apply(self.durable, steps)
         self.pending.clear()
 
+    def sync_all(self) -> None:
+        """Bring names and bytes to the disk, all the way down."""
+        self.sync()
+        for node in self.entries.values():
+            if isinstance(node, Folder):
+                node.sync_all()
+            else:
+                node.flush()
+
     def crash(self, rng: random.Random) -> None:
         kept = rng.randint(0, len(self.pending))
         del self.pending[kept:]
@@ -391,6 +400,10 @@ class MemoryFiles:
     def sync_folder(self, path: str) -> None:
         self.strike("sync_folder", path)
         self._folder(path).sync()
+
+    def sync_volume(self, path: str) -> None:
+        self.strike("sync_volume", path)
+        self._root.sync_all()
 
     def volume_bytes(self, path: str) -> tuple[int, int]:
         size = ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes

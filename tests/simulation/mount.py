@@ -49,6 +49,9 @@ class Mount:
     def sync_folder(self, path: str) -> None:
         self._alive(path).sync_folder(path)
 
+    def sync_volume(self, path: str) -> None:
+        self._alive(path).sync_volume(path)
+
     def volume_bytes(self, path: str) -> tuple[int, int]:
         return self._alive(path).volume_bytes(path)
 

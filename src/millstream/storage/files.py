@@ -4,6 +4,7 @@ Everything storage does to a disk goes through ``Files`` and ``File``, so that t
 faulty one underneath.
 """
 
+import ctypes
 import fcntl
 import os
 import shutil
@@ -96,6 +97,13 @@ class Files(Protocol):
 
     def sync_folder(self, path: str) -> None:
         """Return when the folder's entries are on disk."""
+        ...
+
+    def sync_volume(self, path: str) -> None:
+        """Return when all that was written to the volume that holds ``path`` is on disk, names included.
+
+        A write that failed before the call may go unmentioned, so whoever must know flushes each file as well.
+        """
         ...
 
     def volume_bytes(self, path: str) -> tuple[int, int]:
@@ -234,6 +242,16 @@ class OsFiles:
     def sync_folder(self, path: str) -> None:
         with self._descriptor(path) as fd:
             os.fsync(fd)
+
+    def sync_volume(self, path: str) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(library, "syncfs"):
+            os.sync()
+            return
+        with self._descriptor(path) as fd:
+            if library.syncfs(fd):
+                error = ctypes.get_errno()
+                raise OSError(error, os.strerror(error), path)
 
     def volume_bytes(self, path: str) -> tuple[int, int]:
         volume = os.statvfs(path)

@@ -5,6 +5,7 @@ indexes, epochs and a producer snapshot, and then moves the recovery point.  Bot
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from millstream.model.workers import Workers
@@ -14,12 +15,15 @@ from millstream.storage.producer_snapshot import encode_snapshot
 from millstream.storage.segment import Segment
 
 if TYPE_CHECKING:
+    from millstream.storage.directory import LogDirectory
     from millstream.storage.log import Log
 
 #: However the settings are, no more than this waits unflushed: it bounds what a start after a crash has to scan.
 UNFLUSHED_BYTES_MAX = 128 * 1024 * 1024
 UNFLUSHED_BATCHES_MAX = 200_000
 UNFLUSHED_MS_MAX = 5_000
+#: From so many logs on, one wait for a whole volume is cheaper than several for each log.
+LOGS_TOGETHER_LEAST = 32
 
 
 class FlushPlan:
@@ -39,7 +43,7 @@ class FlushPlan:
     )
 
     def __init__(self, log: "Log", generation: int, names: int, segments: list[Segment], folders: list[str]) -> None:
-        self._files: list[File] = [segment.reader() for segment in segments if segment.size or segment.file]
+        self._files: list[File] = []
         self._folders = folders
         self._small: list[str] = []
         self._snapshot: tuple[str, bytes] | None = None
@@ -49,6 +53,13 @@ class FlushPlan:
         self.segments = segments
         self.batches = 0
         self.size = 0
+
+    def hold_files(self) -> None:
+        """Open what ``run`` needs."""
+        self._files = [segment.reader() for segment in self._written()]
+
+    def _written(self) -> list[Segment]:
+        return [segment for segment in self.segments if segment.size or segment.file]
 
     def fill(self, log: "Log") -> None:
         """Make it a full flush."""
@@ -87,6 +98,34 @@ class FlushPlan:
             files.replace(*self._snapshot)
         for path in self._folders:
             files.sync_folder(path)
+
+    def write(self, open_files: OpenFiles) -> None:
+        """Write what is not written yet, and wait for nothing."""
+        if self._snapshot is not None:
+            open_files.replace(*self._snapshot)
+
+    def flush_segments(self) -> None:
+        """Flush the batches alone, one file open at a time."""
+        for segment in self._written():
+            segment.reader().flush()
+
+
+def flush_together(directory: "LogDirectory", logs: "Sequence[Log]") -> None:
+    """Flush logs of one directory fully, here and now, with one wait for all; nothing is appended meanwhile."""
+    if len(logs) < LOGS_TOGETHER_LEAST:
+        for log in logs:
+            log.flush()
+        return
+    try:
+        plans = [(log.flusher, log.flusher.plan(is_full=True)) for log in logs]
+        for _, plan in plans:
+            plan.write(directory.open_files)
+        directory.files.sync_volume(directory.path)
+        for flusher, plan in plans:
+            plan.flush_segments()  # Little is left to do; but of a write that failed before, only its file tells.
+            flusher.finish(plan, is_full=True)
+    except OSError as error:
+        raise directory.fail(error) from error
 
 
 class Flusher:
@@ -185,6 +224,7 @@ class Flusher:
         """Flush fully, here and now."""
         try:
             plan = self.plan(is_full=True)
+            plan.hold_files()
             plan.run(self._log.directory.files)
             self.finish(plan, is_full=True)
         except OSError as error:
@@ -224,6 +264,7 @@ class Flusher:
         log = self._log
         try:
             plan = self.plan(is_full=is_full)
+            plan.hold_files()
             try:
                 await workers.in_thread(plan.run, log.directory.files)
             except OSError as error:

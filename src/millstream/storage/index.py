@@ -35,6 +35,11 @@ class Index:
     def __len__(self) -> int:
         return self._filed + len(self._pending) // self.ENTRY.size
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether entries wait in memory."""
+        return bool(self._pending)
+
     def __getitem__(self, at: int) -> tuple[int, int]:
         size = self.ENTRY.size
         if at >= self._filed:

@@ -420,12 +420,21 @@ class Log:
 
     def close(self) -> None:
         """Flush, and let go of the files."""
-        if self.unflushed_batches or self.recovery_point < self.end_offset:
-            try:
-                self._active.seal_times()
-            except OSError as error:
-                raise self.directory.fail(error) from error
-            self.flusher.flush()
+        if self.seal():
+            self.flush()
+        self.release()
+
+    def seal(self) -> bool:
+        """Note the newest timestamp as the time index's last, as it is in a log at rest; whether to flush then."""
+        try:
+            self._active.seal_times()
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        is_behind = bool(self.unflushed_batches) or self.recovery_point < self.end_offset
+        return is_behind or self._active.times.is_pending
+
+    def release(self) -> None:
+        """Let go of the files."""
         for segment in self.segments:
             segment.release()
 

@@ -17,6 +17,7 @@ from millstream.storage.checkpoint import (
 )
 from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
+from millstream.storage.flush import flush_together
 from millstream.storage.log import Log
 from millstream.storage.meta import (
     PARTITION_METADATA,
@@ -104,8 +105,10 @@ class Logs:
         """Bring everything to the disk and mark the directories as closed."""
         for directory in self._online():
             try:
-                for log in directory.logs.values():
-                    log.close()
+                logs = list(directory.logs.values())
+                flush_together(directory, [log for log in logs if log.seal()])
+                for log in logs:
+                    log.release()
                 self._write_offsets(directory, self._collect())
                 directory.mark_closed()
             except (OSError, ProtocolError) as error:

@@ -58,3 +58,10 @@ def test_few_files_stay_open_and_slices_outlive_their_place(tmp_path: Path) -> N
     kept.forget_folder(str(tmp_path))
     with pytest.raises(FileNotFoundError):
         kept.get(str(tmp_path / "d"))
+
+
+def test_a_volume_is_synced_and_one_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    FILES.sync_volume(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        FILES.sync_volume(str(tmp_path / "missing"))

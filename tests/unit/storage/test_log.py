@@ -1,6 +1,7 @@
 """A partition's log: appending, refusing, rolling, reading, finding by time."""
 
 import errno
+import struct
 from pathlib import Path
 
 import pytest
@@ -329,6 +330,17 @@ def test_times_that_go_back_and_forth_are_found_by_offset_order(tmp_path: Path) 
 def test_compressed_batches_are_searched_too(log: Log, compression: int) -> None:
     append(log, batch(50, timestamp=1_000, compression=compression))
     assert log.find_timestamp(1_042) == (1_042, 42, 0)
+
+
+def test_a_log_at_rest_has_its_newest_time_in_the_index_whenever_it_was_flushed(tmp_path: Path) -> None:
+    log = new_log(OS, str(tmp_path))
+    append(log, batch(3))
+    log.flush()
+    log.close()
+    entry = (tmp_path / "orders-0" / f"{0:020d}.timeindex").read_bytes()
+    assert entry == struct.pack(">qi", NOW_MS + 2, 2)
+    log.close()
+    assert (tmp_path / "orders-0" / f"{0:020d}.timeindex").read_bytes() == entry
 
 
 def test_times_before_the_log_s_start_are_not_found(log: Log) -> None:

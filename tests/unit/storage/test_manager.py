@@ -11,6 +11,7 @@ import pytest
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.storage.directory import DirectoryError
+from millstream.storage.flush import LOGS_TOGETHER_LEAST
 from millstream.storage.meta import MetaProperties
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
@@ -119,6 +120,33 @@ def test_running_out_of_descriptors_gives_back_what_can_be_opened_again(tmp_path
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, kept)
     assert logs.directories[0].failure is None
+
+
+def test_a_stop_brings_many_logs_to_the_disk_with_one_wait() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a")
+    for partition in range(LOGS_TOGETHER_LEAST):
+        append(made(logs, tp(partition)), batch(3, producer_id=5, producer_epoch=0, base_sequence=0))
+    folder_syncs = files.fail("sync_folder", 0, after=1 << 30)
+    logs.close()
+    assert (1 << 30) - folder_syncs.after < 10, "not one for each partition"
+    assert all(files.is_durable(path) for path in files.paths())
+    files.crash()
+    logs = open_logs(files, "/a")
+    for log in logs:
+        assert (log.end_offset, log.recovery_point, len(log.producers)) == (3, 3, 1)
+
+
+@pytest.mark.parametrize("operation", ["sync_volume", "flush"])
+def test_a_disk_that_fails_at_the_stop_is_not_marked_clean(operation: str) -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    for partition in range(2 * LOGS_TOGETHER_LEAST):
+        append(made(logs, tp(partition)), batch(3))
+    files.fail(operation, errno.EIO, "/a*")
+    logs.close()
+    assert not files.exists("/a/.kafka_cleanshutdown")
+    assert files.exists("/b/.kafka_cleanshutdown")
 
 
 def test_folders_that_are_no_partitions_are_ignored(tmp_path: Path) -> None:
