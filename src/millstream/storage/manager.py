@@ -9,6 +9,7 @@ from millstream.model.clock import Clock
 from millstream.model.errors import ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid, topic_name_fault
 from millstream.model.workers import Workers
+from millstream.storage import trimming
 from millstream.storage.checkpoint import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -27,7 +28,6 @@ from millstream.storage.meta import (
     encode_partition_metadata,
 )
 from millstream.storage.recovery import LastKnown, load_log
-from millstream.storage.trimming import DELETE_SUFFIX
 
 PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
 #: A pass of the background flush brings at most this many logs to the disk, the fullest first.
@@ -53,8 +53,11 @@ class Logs:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._checkpoints = 0
+        #: Told once of each directory that goes offline, in the midst of whatever found it out: note it, act later.
+        self.on_failure: Callable[[LogDirectory], None] = _ignore
         for directory in self.directories:
             directory.on_rollback = self._write_recovery_points
+            directory.on_failure = self._directory_failed
 
     # Opening and closing.
 
@@ -122,7 +125,7 @@ class Logs:
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):
-            if name.endswith(DELETE_SUFFIX):
+            if name.endswith(trimming.DELETE_SUFFIX):
                 directory.doom(f"{path}/{name}", 0)
                 continue
             topic_partition = _partition_of(name)
@@ -138,17 +141,21 @@ class Logs:
         directory.mark_open()
 
     def _add(self, log: Log) -> None:
+        """Take the log in.  Where another directory has the partition too, the longer one counts until ``get`` is told
+        the topic's id; both stay known to their directories."""
+        log.directory.logs[log.topic_partition] = log
         twin = self._logs.get(log.topic_partition)
         if twin is not None:
             kept, ignored = (log, twin) if log.end_offset > twin.end_offset else (twin, log)
             _log.error("%s is ignored: %s holds the same partition and more of it", ignored.folder, kept.folder)
-            ignored.directory.logs.pop(ignored.topic_partition, None)
             log = kept
         self._logs[log.topic_partition] = log
-        log.directory.logs[log.topic_partition] = log
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.failure is None]
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        self.on_failure(directory)
 
     # Finding, making, removing.
 
@@ -158,9 +165,39 @@ class Logs:
     def __iter__(self) -> Iterator[Log]:
         return iter(self._logs.values())
 
-    def get(self, topic_partition: TopicPartition) -> Log | None:
-        """The partition's log; it may be offline."""
+    def get(self, topic_partition: TopicPartition, topic_id: Uuid = ZERO_UUID) -> Log | None:
+        """The partition's log; it may be offline.
+
+        Told the topic's id, never the log of a topic that had the name before: such a one is set aside.
+        """
+        if topic_id != ZERO_UUID:
+            self._settle(topic_partition, topic_id)
         return self._logs.get(topic_partition)
+
+    def _settle(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """Of all directories' logs of the partition let the topic's own count, the longest; or one without any id."""
+        held = [directory.logs[topic_partition] for directory in self.directories if topic_partition in directory.logs]
+        own = [log for log in held if log.topic_id == topic_id]
+        nameless = [log for log in held if log.topic_id == ZERO_UUID]
+        for log in held:
+            if log.topic_id not in (topic_id, ZERO_UUID):
+                self._set_aside(log)
+        self._logs.pop(topic_partition, None)
+        if own or nameless:
+            log = max(own or nameless, key=lambda each: each.end_offset)
+            self._logs[topic_partition] = log
+            if not own:
+                self.set_topic_id(log, topic_id)
+
+    def _set_aside(self, log: Log) -> None:
+        del log.directory.logs[log.topic_partition]
+        if log.is_offline:
+            return  # It cannot be moved; whoever opens the directory next finds it again.
+        try:
+            path = trimming.set_aside(log)
+            _log.warning("%s is of a topic that is no more: it is kept as %s", log.folder, path)
+        except ProtocolError:
+            return  # Its directory is offline now, which is known and was reported.
 
     def create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: TopicConfig, *, is_new: bool = True
@@ -175,14 +212,31 @@ class Logs:
             offline = next(directory for directory in self.directories if directory.failure is not None)
             raise offline.refusal()
         directory = min(online, key=lambda each: len(each.logs))
-        if directory.files.exists(f"{directory.path}/{topic_partition}"):  # Left behind; it may hold records.
-            log = load_log(directory, topic_partition, topic_id, config, LastKnown(0, 0, is_clean=False))
-        else:
+        log = self._left_behind(directory, topic_partition, topic_id, config)
+        if log is None:
             log = Log(directory, topic_partition, config, topic_id)
             log.create()
         self.set_topic_id(log, topic_id)
         self._add(log)
         return log
+
+    def _left_behind(
+        self, directory: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid, config: TopicConfig
+    ) -> Log | None:
+        """The log in a folder that came since the directory was opened, for it may hold records."""
+        folder = f"{directory.path}/{topic_partition}"
+        try:
+            if not directory.files.exists(folder):
+                return None
+            found = _topic_id(directory.files, folder)
+            log = load_log(directory, topic_partition, found, config, LastKnown(0, 0, is_clean=False))
+        except OSError as error:
+            raise directory.fail(error) from error
+        if ZERO_UUID in (found, topic_id) or found == topic_id:
+            return log
+        directory.logs[topic_partition] = log
+        self._set_aside(log)
+        return None
 
     def set_topic_id(self, log: Log, topic_id: Uuid) -> None:
         """Write the topic's id down in the partition's folder."""
@@ -194,14 +248,20 @@ class Logs:
             raise log.directory.fail(error) from error
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Remove the partition's log; its files go in time.  One that is offline cannot be removed."""
+        """Remove the partition's log, a twin in another directory included; the files go in time.
+
+        One that is offline cannot be removed.
+        """
         log = self._logs.get(topic_partition)
         if log is None:
             return
         if log.is_offline:
             raise log.directory.refusal()
-        del self._logs[topic_partition], log.directory.logs[topic_partition]
-        log.delete()
+        del self._logs[topic_partition]
+        for directory in self._online():
+            twin = directory.logs.pop(topic_partition, None)
+            if twin is not None:
+                twin.delete()
 
     # Work in the background, as often as the broker likes.
 
@@ -291,7 +351,11 @@ class Logs:
             ),
         ]
         if high_watermarks:
-            here = {each: high_watermarks[each] for each in logs if each in high_watermarks}
+            here = {
+                each: high_watermarks[each]
+                for each, log in logs.items()
+                if each in high_watermarks and self._logs.get(each) is log
+            }
             offsets.append((HIGH_WATERMARKS, here))
         return offsets
 
@@ -334,9 +398,13 @@ def _topic_id(files: Files, folder: str) -> Uuid:
         return ZERO_UUID
 
 
+def _ignore(directory: LogDirectory) -> None:
+    """Nobody wants to know."""
+
+
 def _remove(files: Files, paths: Sequence[str]) -> None:
     for path in paths:
-        if path.endswith(DELETE_SUFFIX):
+        if path.endswith(trimming.DELETE_SUFFIX):
             files.remove_tree(path)
         else:
             files.remove(path)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FILE_NAME_LENGTH_MAX = 255
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 
 _log = logging.getLogger(__name__)
 
@@ -134,20 +135,29 @@ def replace_segments(log: "Log", base_offset: int, replaced: Sequence[int]) -> N
 
 def delete(log: "Log") -> None:
     """Rename the folder out of the way and have it removed in time."""
+    log.directory.doom(_put_away(log, DELETE_SUFFIX), log.config.file_delete_delay_ms)
+
+
+def set_aside(log: "Log") -> str:
+    """Rename the folder out of the way, as Kafka does with one that is no replica's, and keep it; its new path."""
+    return _put_away(log, STRAY_SUFFIX)
+
+
+def _put_away(log: "Log", ending: str) -> str:
     directory = log.directory
     log.is_deleted = True
     for segment in log.segments:
         segment.release()
     directory.open_files.forget_folder(log.folder)
-    suffix = f"-{log.topic_partition.partition}.{directory.random.getrandbits(128):032x}{DELETE_SUFFIX}"
+    suffix = f"-{log.topic_partition.partition}.{directory.random.getrandbits(128):032x}{ending}"
     topic = log.topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)]
-    doomed = f"{directory.path}/{topic}{suffix}"
+    path = f"{directory.path}/{topic}{suffix}"
     try:
-        directory.files.rename(log.folder, doomed)
+        directory.files.rename(log.folder, path)
         directory.files.sync_folder(directory.path)
     except OSError as error:
         raise directory.fail(error) from error
-    directory.doom(doomed, log.config.file_delete_delay_ms)
+    return path
 
 
 def reload_producers(log: "Log", end_offset: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import TopicPartition
+from millstream.model.ids import ZERO_UUID, TopicPartition
 from millstream.storage.directory import DirectoryError
 from millstream.storage.flush import LOGS_TOGETHER_LEAST
 from millstream.storage.meta import MetaProperties
@@ -181,8 +181,92 @@ def test_a_partition_in_two_directories_keeps_the_longer_log(tmp_path: Path, cap
     logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
     assert made(logs).end_offset == 5
     assert len(logs) == 1
-    assert [len(directory.logs) for directory in logs.directories] == [0, 1]
     assert "holds the same partition" in caplog.text
+    logs.checkpoint({TP: 5})
+    assert not (tmp_path / "a" / "replication-offset-checkpoint").read_text().endswith("orders 0 5\n")
+    logs.close()
+    assert (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 2\n"
+
+
+DEAD_ID = bytes(range(16, 32))
+
+
+def test_of_two_logs_of_a_partition_the_one_of_the_living_topic_counts(tmp_path: Path) -> None:
+    """The longer one is a dead topic's of that name; it is kept, out of the way."""
+    for name, topic_id, count in (("a", TOPIC_ID, 2), ("b", DEAD_ID, 5)):
+        logs = open_logs(OS, str(tmp_path / name))
+        append(logs.create(TP, topic_id, DEFAULTS), batch(count))
+        logs.close()
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    log = logs.get(TP, TOPIC_ID)
+    assert log is not None
+    assert (log.end_offset, log.directory.path, logs.get(TP)) == (2, str(tmp_path / "a"), log)
+    (stray,) = (path.name for path in (tmp_path / "b").iterdir() if path.is_dir())
+    assert stray.startswith("orders-0.") and stray.endswith("-stray")
+    logs.close()
+    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
+    assert [len(directory.logs) for directory in logs.directories] == [1, 0]
+    assert asyncio.run(logs.delete_pending(NOW_MS * 2, Here())) == 0
+
+
+def test_a_dead_topic_s_log_is_not_taken_for_a_new_one_of_the_name(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    append(logs.create(TP, DEAD_ID, DEFAULTS), batch(5))
+    assert logs.get(TP, TOPIC_ID) is None
+    assert logs.get(TP) is None
+    assert logs.create(TP, TOPIC_ID, DEFAULTS).end_offset == 0
+    assert logs.get(TP, TOPIC_ID) is logs.get(TP)
+
+
+def test_a_log_without_an_id_gets_the_topic_s(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    append(logs.create(TP, ZERO_UUID, DEFAULTS), batch(5))
+    log = logs.get(TP, TOPIC_ID)
+    assert log is not None and (log.end_offset, log.topic_id) == (5, TOPIC_ID)
+    logs.close()
+    assert made(open_logs(OS, str(tmp_path))).topic_id == TOPIC_ID
+
+
+def test_an_empty_log_without_an_id_does_not_hide_one_with_it() -> None:
+    files = MemoryFiles()
+    for path, topic_id, count in (("/a", ZERO_UUID, 9), ("/b", TOPIC_ID, 2)):
+        logs = open_logs(files, path)
+        append(logs.create(TP, topic_id, DEFAULTS), batch(count))
+        logs.close()
+    logs = open_logs(files, "/a", "/b")
+    log = logs.get(TP, TOPIC_ID)
+    assert log is not None and log.end_offset == 2
+    logs.delete(TP)
+    assert [len(directory.logs) for directory in logs.directories] == [0, 0]
+
+
+def test_a_dead_topic_s_log_on_a_failed_disk_is_found_again_and_never_counts() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    dead = logs.create(TP, DEAD_ID, DEFAULTS)
+    with files.failing("append", errno.EIO, "/a/*"), pytest.raises(ProtocolError):
+        append(dead, batch())
+    assert logs.get(TP, TOPIC_ID) is None
+    append(logs.create(TP, TOPIC_ID, DEFAULTS), batch(3))
+    logs.close()
+    logs = open_logs(files, "/a", "/b")
+    log = logs.get(TP, TOPIC_ID)
+    assert log is not None and (log.end_offset, log.directory.path) == (3, "/b")
+    assert any(name.endswith("-stray") for name in files.list("/a"))
+
+
+def test_a_directory_that_goes_offline_is_told_of_once() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    told: list[tuple[str, list[TopicPartition]]] = []
+    logs.on_failure = lambda directory: told.append((directory.path, list(directory.logs)))
+    first, second = (logs.create(tp(partition), TOPIC_ID, DEFAULTS) for partition in range(2))
+    with files.failing("append", errno.EIO, "/a/*"):
+        for _ in range(2):
+            with pytest.raises(ProtocolError):
+                append(first, batch())
+    append(second, batch())
+    assert told == [("/a", [tp(0)])]
 
 
 def test_a_folder_left_behind_is_taken_over_and_not_overwritten(tmp_path: Path) -> None:
@@ -192,6 +276,16 @@ def test_a_folder_left_behind_is_taken_over_and_not_overwritten(tmp_path: Path) 
     other = open_logs(OS, str(tmp_path / "b"))
     (tmp_path / "a" / "orders-0").rename(tmp_path / "b" / "orders-0")
     assert made(other).end_offset == 3
+
+
+def test_a_folder_left_behind_by_a_dead_topic_is_set_aside(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path / "a"))
+    append(logs.create(TP, DEAD_ID, DEFAULTS), batch(3))
+    logs.close()
+    other = open_logs(OS, str(tmp_path / "b"))
+    (tmp_path / "a" / "orders-0").rename(tmp_path / "b" / "orders-0")
+    assert made(other).end_offset == 0
+    assert sum(path.is_dir() for path in (tmp_path / "b").iterdir()) == 2
 
 
 def test_directories_know_whose_they_are(tmp_path: Path) -> None:
