@@ -210,3 +210,20 @@ def test_the_cluster_wide_default_is_shown_without_what_this_broker_has_of_its_o
         await machine.stop()
 
     simulate(scenario)
+
+
+def test_a_deleted_topics_settings_are_forgotten() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine, connection = await started(network)
+        assert machine.broker is not None
+        settings = machine.broker.settings
+        await create(connection, "orders", retention_ms="5")
+        assert settings.topic_config("orders").retention_ms == 5
+        assert await delete(connection, "orders") == [("orders", ErrorCode.NONE)]
+        assert settings.topic_overrides("orders") == {}
+        assert settings.topic_config("orders").retention_ms == 604_800_000
+        await create(connection, "orders", retention_ms="6")
+        assert settings.topic_config("orders").retention_ms == 6
+        await machine.stop()
+
+    simulate(scenario)

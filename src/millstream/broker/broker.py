@@ -11,15 +11,18 @@ from millstream.broker.background import Background
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
 from millstream.broker.environment import Environment
+from millstream.broker.monitor import Monitor
 from millstream.broker.producer_ids import ProducerIds
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
 from millstream.config import broker as settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
-from millstream.config.listeners import Listener, parse_listener
+from millstream.config.listeners import Listener, parse_listener, parse_place
 from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
+from millstream.metrics.metric import Metrics
+from millstream.metrics.table import METRICS
 from millstream.net.network import Server
 from millstream.net.peer import Limits
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -58,6 +61,9 @@ class Broker:
         self.purgatory = Purgatory()
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
+        self.metrics = Metrics(METRICS)
+        #: Where the metrics are shown, if anywhere.
+        self.metrics_at: Listener | None = None
         self._config = config
         self._environment = environment
         self._router = router
@@ -130,6 +136,10 @@ class Broker:
         background = Background(self)
         background.start()
         self._undo.append(background.stop)
+        monitor = Monitor(self)
+        self._undo.append(monitor.close)
+        if (place := config.get(network.METRICS_LISTENER)) is not None:
+            self.metrics_at = await monitor.listen(environment.network, parse_place(place))
 
     def _open_logs(self) -> None:
         environment, config = self._environment, self._config
@@ -144,7 +154,12 @@ class Broker:
         self._undo.append(self._close_logs)
         self.logs.open()
         self.replicas = Replicas(
-            self.id, self.logs, self.purgatory, self.settings.topic_config, self.logs.read_high_watermarks()
+            self.id,
+            self.logs,
+            self.purgatory,
+            self.settings.topic_config,
+            self.logs.read_high_watermarks(),
+            self.metrics,
         )
 
     async def stop(self) -> None:
@@ -225,7 +240,11 @@ class Broker:
         return self.replicas.stop(order)
 
     async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        return self.cluster.update(told)
+        answer = self.cluster.update(told)
+        self.settings.forget_topics(
+            topic.topic_name for topic in told.topic_states if topic.topic_name not in self.cluster.topics
+        )
+        return answer
 
     # Settings.
 

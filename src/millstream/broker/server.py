@@ -102,6 +102,8 @@ async def _serve(config: BrokerConfig) -> int:
     try:
         await broker.start()
         _settle_garbage()
+        if broker.metrics_at is not None:
+            print(f"metrics {broker.metrics_at.host}:{broker.metrics_at.port}", flush=True)  # noqa: T201 - likewise
         for listener in broker.listening:
             print(f"ready {listener.host}:{listener.port}", flush=True)  # noqa: T201 - what whoever started us waits for
         await stopping.wait()

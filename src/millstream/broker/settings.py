@@ -1,6 +1,6 @@
 """The settings in force on this broker, and how they change while it runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from millstream.config.broker import BrokerConfig
 from millstream.config.changes import check_broker_overrides
@@ -64,6 +64,12 @@ class LiveSettings:
         """Topics just came into being: read their values now, before their partitions are made."""
         await self._topics.load(topics)
         for topic in topics:
+            self._resolved.pop(topic, None)
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """Topics are gone: what was known of them goes too."""
+        for topic in topics:
+            self._topics.forget(topic)
             self._resolved.pop(topic, None)
 
     # Changing.

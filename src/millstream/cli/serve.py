@@ -17,6 +17,7 @@ DEFAULT_DATA = "millstream-data"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help=f"listen here (default: {DEFAULT_HOST}, or what `listeners` says)")
     parser.add_argument("--port", type=port, help=f"listen here, 0 for any free one (default: {DEFAULT_PORT})")
+    parser.add_argument("--metrics-port", type=port, metavar="N", help="show /metrics and /health over HTTP here")
     parser.add_argument("--data", metavar="DIR", help=f"keep everything here (default: `log.dirs`, or {DEFAULT_DATA})")
     parser.add_argument("--config", metavar="FILE", help="a properties file, as Apache Kafka's server.properties")
     parser.add_argument(
@@ -36,13 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from millstream.broker.server import ServeOptions, run
 
+    settings = dict(args.settings)
+    if args.metrics_port is not None:
+        host = args.host or DEFAULT_HOST
+        settings["metrics.listener"] = f"{f'[{host}]' if ':' in host else host}:{args.metrics_port}"
     return run(
         ServeOptions(
             host=args.host,
             port=args.port,
             data=args.data,
             config_file=args.config,
-            settings=dict(args.settings),
+            settings=settings,
             registry=args.registry,
         )
     )

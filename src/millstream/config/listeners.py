@@ -31,6 +31,11 @@ def parse_listener(text: str) -> Listener:
     return Listener(found[1].upper(), found[2].strip("[]"), int(found[3]))
 
 
+def parse_place(text: str) -> Listener:
+    """The place ``HOST:PORT`` names, for a listener that is not the clients'; ValueError when it is none."""
+    return parse_listener(f"HTTP://{text}")
+
+
 def parse_protocol_map(pairs: tuple[str, ...]) -> dict[str, str]:
     """Listener name to security protocol; ValueError where a pair names none."""
     protocols = {}
@@ -65,4 +70,5 @@ PROTOCOL_MAP_CHECK = Check(
     f"each NAME:PROTOCOL, the protocol one of {', '.join(SECURITY_PROTOCOLS)}",
     lambda pairs: bool(pairs) and bool(parse_protocol_map(pairs)),
 )
+PLACE_CHECK = Check("HOST:PORT", lambda text: bool(parse_place(text)))
 LIMITS_CHECK = Check("each ADDRESS:NUMBER, not the name of a host", lambda pairs: parse_limits(pairs) is not None)

@@ -1,6 +1,6 @@
 """Broker settings of listeners, connections and the requests that come through them."""
 
-from millstream.config.listeners import LIMITS_CHECK, LISTENERS_CHECK, PROTOCOL_MAP_CHECK
+from millstream.config.listeners import LIMITS_CHECK, LISTENERS_CHECK, PLACE_CHECK, PROTOCOL_MAP_CHECK
 from millstream.config.setting import (
     INT,
     INT_MAX,
@@ -8,6 +8,7 @@ from millstream.config.setting import (
     LONG,
     MIB,
     MINUTE_MS,
+    STRING,
     Setting,
     at_least,
 )
@@ -35,6 +36,13 @@ LISTENER_SECURITY_PROTOCOL_MAP = Setting(
     default=("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
     check=PROTOCOL_MAP_CHECK,
     doc="Which security protocol each listener name speaks, as NAME:PROTOCOL with commas.",
+)
+METRICS_LISTENER = Setting[str | None](
+    "metrics.listener",
+    STRING,
+    default=None,
+    check=PLACE_CHECK,
+    doc="Where /metrics, /health/live and /health/ready are shown over HTTP, as HOST:PORT; nowhere if not set.",
 )
 SOCKET_REQUEST_MAX_BYTES = Setting(
     "socket.request.max.bytes",

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 Labels = tuple[str, ...]
 Reading = Callable[[], float | Mapping[Labels, float]]
@@ -105,15 +104,15 @@ class Metrics:
         self._readings[metric] = reading
 
     def forget(self, *labels: str) -> None:
-        """Drop every number whose labels begin so: a deleted topic's, say."""
-        every: list[dict[Labels, Any]] = [*self._cells.values(), *self._summaries.values()]
-        for found in every:
-            for key in [key for key in found if key[: len(labels)] == labels]:
-                del found[key]
+        """Drop every number of just these labels: a deleted topic's, say."""
+        for cells in self._cells.values():
+            cells.pop(labels, None)
+        for summaries in self._summaries.values():
+            summaries.pop(labels, None)
 
     def values(self, metric: Metric) -> Iterator[tuple[Labels, float]]:
         """Every number of a counter or gauge."""
-        for labels, cell in self._cells[metric].items():
+        for labels, cell in list(self._cells[metric].items()):
             yield labels, cell.value
         if metric in self._readings:
             read = self._readings[metric]()
@@ -121,7 +120,7 @@ class Metrics:
 
     def summaries(self, metric: Metric) -> Iterator[tuple[Labels, Summary]]:
         """Every summary of a metric."""
-        yield from self._summaries[metric].items()
+        yield from list(self._summaries[metric].items())
 
     def turn(self) -> None:
         """Let every summary forget what is too old."""

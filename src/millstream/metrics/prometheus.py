@@ -12,16 +12,21 @@ _VALUE_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _DOC_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 
-def exposition(metrics: Metrics) -> str:
-    """Every metric that has a value, with its doc and type."""
-    lines: list[str] = []
+def lines(metrics: Metrics) -> Iterator[str]:
+    """Every metric that has a value, with its doc and type, line by line; a metric is read as its turn comes."""
     for metric in metrics.table:
-        samples = list(_samples(metrics, metric))
-        if samples:
-            lines.append(f"# HELP {metric.name} {metric.doc.translate(_DOC_ESCAPES)}")
-            lines.append(f"# TYPE {metric.name} {metric.kind.value}")
-            lines += samples
-    return "\n".join(lines) + "\n" if lines else ""
+        is_first = True
+        for sample in _samples(metrics, metric):
+            if is_first:
+                yield f"# HELP {metric.name} {metric.doc.translate(_DOC_ESCAPES)}"
+                yield f"# TYPE {metric.name} {metric.kind.value}"
+                is_first = False
+            yield sample
+
+
+def exposition(metrics: Metrics) -> str:
+    """All of it as one text."""
+    return "".join(f"{line}\n" for line in lines(metrics))
 
 
 def _samples(metrics: Metrics, metric: Metric) -> Iterator[str]:

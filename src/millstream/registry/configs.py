@@ -129,6 +129,10 @@ class ConfigCache:
             else:
                 self._overrides.pop(name, None)
 
+    def forget(self, name: str) -> None:
+        """Drop what is known of ``name``, which is gone; no call back."""
+        self._overrides.pop(name, None)
+
     async def refresh(self) -> None:
         """Catch up with every change made before the call."""
         async with self._reading:

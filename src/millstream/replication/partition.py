@@ -6,6 +6,7 @@ Invariant: records at or above the high watermark are never given to a consumer,
 from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
+from millstream.metrics.traffic import TopicTraffic
 from millstream.model.batch import BatchHeader
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition, Uuid
@@ -30,7 +31,7 @@ class Divergence(NamedTuple):
 class Partition:
     """Appends as leader, reads for consumers and followers, and moves the high watermark."""
 
-    __slots__ = ("_purgatory", "_watermark", "log", "role", "topic_id", "topic_partition")
+    __slots__ = ("_purgatory", "_watermark", "log", "role", "topic_id", "topic_partition", "traffic")
 
     def __init__(
         self,
@@ -40,10 +41,12 @@ class Partition:
         log: Log | None,
         purgatory: Purgatory,
         high_watermark: int,
+        traffic: TopicTraffic,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.role = Role(broker_id)
+        self.traffic = traffic
         #: None while the log's directory is offline.
         self.log = log
         self._purgatory = purgatory
@@ -107,6 +110,11 @@ class Partition:
             self._refuse_too_few(config.min_insync_replicas)
         admission.check_newest(header, config, now_ms)
         outcome = log.append(records, ((0, header),), role.leadership.leader_epoch, now_ms)
+        traffic = self.traffic
+        traffic.produces.value += 1
+        if not outcome.is_duplicate:
+            traffic.bytes_in.value += len(records)
+            traffic.messages_in.value += header.record_count
         self._advance(log)
         return outcome
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from millstream.config.topic import TopicConfig
+from millstream.metrics.metric import Metrics
+from millstream.metrics.traffic import TopicTraffic
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.protocol.messages.leader_and_isr import (
@@ -34,6 +36,7 @@ class Replicas:
         purgatory: Purgatory,
         topic_config: Callable[[str], TopicConfig],
         high_watermarks: dict[TopicPartition, int],
+        metrics: Metrics,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = -1
@@ -41,6 +44,7 @@ class Replicas:
         self._logs = logs
         self._purgatory = purgatory
         self._topic_config = topic_config
+        self._metrics = metrics
         self._high_watermarks = high_watermarks  # As checkpointed, until a partition takes its own over.
         self._topics: dict[str, dict[int, Partition]] = {}
         self._names: dict[Uuid, str] = {}
@@ -151,7 +155,8 @@ class Replicas:
     def _make(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Partition:
         log = self._log_of(topic_partition, topic_id, is_new=is_new)
         high_watermark = 0 if log is None else self._high_watermarks.pop(topic_partition, 0)
-        partition = Partition(topic_partition, topic_id, self.broker_id, log, self._purgatory, high_watermark)
+        traffic = TopicTraffic(self._metrics, topic_partition.topic)
+        partition = Partition(topic_partition, topic_id, self.broker_id, log, self._purgatory, high_watermark, traffic)
         self._topics.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
         if topic_id != ZERO_UUID:
             self._names[topic_id] = topic_partition.topic
@@ -185,6 +190,7 @@ class Replicas:
         if not partitions:
             del self._topics[topic]
             self._names.pop(partition.topic_id, None)
+            self._metrics.forget(topic)
         if delete:
             self._logs.delete(partition.topic_partition)
         return ErrorCode.NONE

@@ -68,10 +68,8 @@ def test_a_deleted_topics_numbers_can_be_forgotten() -> None:
     metrics = Metrics(METRICS)
     metrics.cell(BYTES_IN, "orders").value = 1
     metrics.cell(BYTES_IN, "orders2").value = 2
-    metrics.cell(LOG_SIZE, "orders", "0").value = 3
     metrics.forget("orders")
     assert dict(metrics.values(BYTES_IN)) == {("orders2",): 2}
-    assert list(metrics.values(LOG_SIZE)) == []
 
 
 def test_names_are_unique_and_counters_say_total() -> None:
