@@ -397,11 +397,19 @@ class Log:
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record at or after ``timestamp``."""
-        return lookup.find_timestamp(self, timestamp)
+        return lookup.run(self, lookup.find_timestamp(self, timestamp))
+
+    async def find_timestamp_async(self, timestamp: int, workers: Workers) -> tuple[int, int, int] | None:
+        """As ``find_timestamp``, decoding what is large or compressed in a thread."""
+        return await lookup.run_async(self, lookup.find_timestamp(self, timestamp), workers)
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record with the greatest timestamp there is."""
-        return lookup.max_timestamp(self)
+        return lookup.run(self, lookup.max_timestamp(self))
+
+    async def max_timestamp_async(self, workers: Workers) -> tuple[int, int, int] | None:
+        """As ``max_timestamp``, decoding what is large or compressed in a thread."""
+        return await lookup.run_async(self, lookup.max_timestamp(self), workers)
 
     # Reaching the disk.
 

@@ -2,8 +2,7 @@
 
 import logging
 
-from millstream.model.batch import HEADER_BYTES, LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, header_at
-from millstream.model.records import decode_batch
+from millstream.model.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, header_at
 from millstream.storage.files import File
 from millstream.storage.index import OffsetIndex, TimeIndex
 from millstream.storage.open_files import OpenFiles
@@ -163,25 +162,17 @@ class Segment:
                 return place
         return None
 
-    def batch(self, place: Place) -> bytes:
-        """The whole batch."""
-        return self.reader().read(place.position, place.size)
-
-    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first record from ``start_offset`` on at or after ``timestamp``."""
+    def first_batch(self, timestamp: int, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch from ``offset`` on that has a record at or after ``timestamp``."""
         self._load()
         # All up to a noted offset is at or before its timestamp, so one before ``timestamp`` can be skipped whole.
         entry = self._trusted_time(timestamp - 1)
         after = self.base_offset + entry[1] + 1 if entry is not None else self.base_offset
-        place = self.find(max(after, start_offset))
+        place = self.find(max(after, offset))
         if place is None:
             return None
-        for position, header in headers(self.reader(), place.position, self.size):
-            if header.max_timestamp >= timestamp:
-                found = self._first_record(position, header, timestamp, start_offset)
-                if found is not None:
-                    return found
-        return None
+        batches = headers(self.reader(), place.position, self.size)
+        return next(((position, header) for position, header in batches if header.max_timestamp >= timestamp), None)
 
     def _trusted_time(self, timestamp: int) -> tuple[int, int] | None:
         """The time index's answer, if the batch it names agrees; the index is made anew when it does not."""
@@ -201,16 +192,6 @@ class Segment:
         return (
             place is not None and header_at(self.reader().read(place.position, HEADER_BYTES)).max_timestamp == timestamp
         )
-
-    def _first_record(
-        self, position: int, header: BatchHeader, timestamp: int, start_offset: int
-    ) -> tuple[int, int, int] | None:
-        if header.attributes & LOG_APPEND_TIME:
-            return header.max_timestamp, max(header.base_offset, start_offset), header.leader_epoch
-        for record in decode_batch(self.reader().read(position, header.size)):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return record.timestamp, record.offset, header.leader_epoch
-        return None
 
     # Loading and cutting.
 

@@ -1,8 +1,10 @@
 """A partition's log: appending, refusing, rolling, reading, finding by time."""
 
+import asyncio
 import errno
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
     NOW_MS,
     OS,
+    Here,
     SetClock,
     append,
     append_marker,
@@ -352,6 +355,61 @@ def test_times_before_the_log_s_start_are_not_found(log: Log) -> None:
     assert log.max_timestamp() == (500, 10, 0)
 
 
+class CountedThreads(Here):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def in_thread(self, function: Any, *args: Any) -> Any:
+        self.calls += 1
+        return await asyncio.to_thread(function, *args)
+
+
+@pytest.mark.parametrize(("count", "compression", "calls"), [(3, 0, 0), (3, 4, 1), (900, 0, 1), (900, 1, 1)])
+def test_only_what_takes_long_is_decoded_in_a_thread(log: Log, count: int, compression: int, calls: int) -> None:
+    append(log, batch(1, timestamp=10))
+    append(log, batch(count, timestamp=1_000, compression=compression))
+    threads = CountedThreads()
+    last = 1_000 + count - 1
+    assert asyncio.run(log.find_timestamp_async(last, threads)) == (last, count, 0)
+    assert threads.calls == calls
+    assert asyncio.run(log.max_timestamp_async(threads)) == (last, count, 0)
+    assert asyncio.run(log.find_timestamp_async(last + 1, threads)) is None
+
+
+def test_a_search_goes_on_behind_a_batch_whose_newest_is_cut_off(log: Log) -> None:
+    """Found in a thread while the log is changed: what is appended meanwhile does no harm."""
+    append(log, batch(2, timestamp=3_000), batch(1, timestamp=500))
+    newer_first = [Record(timestamp=2_000, value=b"a"), Record(timestamp=100, value=b"b" * 9_000)]
+    append(log, encode_batch(newer_first), batch(5, timestamp=700, value=b"c" * 2_000))
+    log.advance_start(4)
+
+    class Meanwhile(CountedThreads):
+        async def in_thread(self, function: Any, *args: Any) -> Any:
+            append(log, batch(1, timestamp=705))
+            log.roll(NOW_MS)
+            return await super().in_thread(function, *args)
+
+    assert asyncio.run(log.find_timestamp_async(701, Meanwhile())) == (701, 6, 0)
+    assert asyncio.run(log.max_timestamp_async(Meanwhile())) == log.max_timestamp() == (705, 10, 0)
+
+
+def test_a_disk_that_fails_during_a_search_is_offline() -> None:
+    files = MemoryFiles()
+    files.make_folder("/data")
+    log = new_log(files, "/data")
+    append(log, batch(900))
+
+    class Failing(CountedThreads):
+        async def in_thread(self, function: Any, *args: Any) -> Any:
+            files.fail("read", errno.EIO)
+            return await super().in_thread(function, *args)
+
+    with pytest.raises(ProtocolError) as refused:
+        asyncio.run(log.find_timestamp_async(NOW_MS, Failing()))
+    assert code_of(refused) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.is_offline
+
+
 def test_an_empty_log_has_no_times(log: Log) -> None:
     assert log.find_timestamp(0) is None
     assert log.max_timestamp() is None
@@ -410,7 +468,8 @@ def test_a_damaged_index_of_a_closed_segment_is_made_anew(tmp_path: Path, suffix
     for offset in range(60):
         place = fresh.find(offset)
         assert place is not None and place.base_offset == offset
-        assert fresh.find_timestamp(NOW_MS + offset, 0) == (NOW_MS + offset, offset, 0)
+        found = fresh.first_batch(NOW_MS + offset, 0)
+        assert found is not None and found[1].base_offset == offset
 
 
 def test_a_repeat_older_than_the_snapshot_knows_is_looked_up_in_the_log(log: Log) -> None:
