@@ -6,7 +6,6 @@ not outlive the process anyway.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -118,11 +117,13 @@ class EmbeddedTree:
     def _sync_now(self) -> None:
         try:
             self._store.sync()
-        except (OSError, sqlite3.Error) as error:
-            # What reached the disk is unknown, and a second fsync would lie: nothing is accepted any more.
-            reason = error.strerror if isinstance(error, OSError) else error
-            self._failure = RegistryFailure(self._path, f"fsync failed ({reason}); restart on a sound disk")
+        # What reached the disk is unknown, and a second fsync would lie: nothing is accepted any more.
+        except OSError as error:
+            self._failure = RegistryFailure(self._path, f"fsync failed ({error.strerror}); restart on a sound disk")
             raise self._failure from error
+        except RegistryFailure as failure:
+            self._failure = failure
+            raise
 
     def _forget(self, key: tuple[str, bool], watch: EmbeddedWatch) -> None:
         self._watches[key].remove(watch)

@@ -177,15 +177,15 @@ class Store:
     def sync(self) -> None:
         """Return when every commit before the call is on disk; any thread may call.
 
-        An OSError or a sqlite3.Error leaves open what is on disk and what is not: the store must not be written to
-        again.
+        An OSError or a RegistryFailure leaves open what is on disk: the store must not be written to again.
         """
         os.fdatasync(self._wal_fd)
         wal_bytes = os.fstat(self._wal_fd).st_size
         if wal_bytes < self._moved_bytes:  # All of it was moved, and the WAL begun anew.
             self._moved_bytes = 0
         if wal_bytes - self._moved_bytes >= CHECKPOINT_BYTES:
-            self._checkpoint()
+            with self._failures():
+                self._checkpoint()
             self._moved_bytes = wal_bytes
 
     # Operations, each inside a transaction.
