@@ -1,5 +1,7 @@
 """What handlers refuse, and in which words of Kafka's."""
 
+import asyncio
+
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import ZERO_UUID, Uuid
@@ -30,6 +32,7 @@ from millstream.protocol.messages.list_offsets import (
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.simulation.asking import create, produce, simulate
 from tests.simulation.broker import SimBroker
+from tests.simulation.loop import EPOCH_MS
 from tests.simulation.network import SimNetwork
 
 TOPIC = 2
@@ -224,6 +227,24 @@ def test_a_deleted_topics_settings_are_forgotten() -> None:
         assert settings.topic_config("orders").retention_ms == 604_800_000
         await create(connection, "orders", retention_ms="6")
         assert settings.topic_config("orders").retention_ms == 6
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_record_is_found_by_its_time_while_others_are_served() -> None:
+    """Decoding a large batch is the work of a thread, and the loop goes on meanwhile."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network, delay_ms_max=50)
+        await machine.start()
+        connection, other = await machine.connect(), await machine.connect()
+        await create(connection, "orders")
+        await produce(connection, "orders", *[b"x" * 1000] * 20)
+        searching = asyncio.create_task(offset(connection, EPOCH_MS, 5))
+        assert await offset(other, -1, 5) == (ErrorCode.NONE, 20)
+        assert not searching.done()
+        assert await searching == (ErrorCode.NONE, 0)
         await machine.stop()
 
     simulate(scenario)

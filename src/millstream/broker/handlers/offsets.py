@@ -40,18 +40,14 @@ ASKED_FROM_VERSION = {
 
 async def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     """The offset each row asks for; consumers see nothing at or above the watermark of their isolation level."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_offset(broker, request, call.version, topic.name, row) for row in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    answer = ListOffsetsResponse()
+    for topic in request.topics:
+        rows = [await _offset(broker, request, call.version, topic.name, row) for row in topic.partitions]
+        answer.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    return answer
 
 
-def _offset(
+async def _offset(
     broker: Broker, request: ListOffsetsRequest, version: int, topic: str, row: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
@@ -74,7 +70,10 @@ def _offset(
         elif row.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             pass  # Nothing is tiered, so there is no such offset.
         else:
-            found = log.max_timestamp() if row.timestamp == MAX_TIMESTAMP else log.find_timestamp(row.timestamp)
+            if row.timestamp == MAX_TIMESTAMP:
+                found = await log.max_timestamp_async(broker.workers)
+            else:
+                found = await log.find_timestamp_async(row.timestamp, broker.workers)
             if found is not None and found[1] < upper:
                 answer.timestamp, answer.offset, answer.leader_epoch = found
     except ProtocolError as refusal:
