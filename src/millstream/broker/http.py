@@ -14,7 +14,7 @@ PEERS_MAX = 64
 #: From the first byte to the last; whoever is slower is hung up on.
 EXCHANGE_TIMEOUT_S = 30.0
 #: Lines made in one turn of the loop, which has others to serve: about a millisecond's worth.
-LINES_PER_TURN = 500
+LINES_PER_TURN = 200
 TEXT = "text/plain; charset=utf-8"
 
 

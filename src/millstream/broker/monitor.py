@@ -1,6 +1,6 @@
 """How a broker is watched: what its metrics read from it, and the listener that shows them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -74,12 +74,11 @@ class Monitor:
     def _led(self) -> list[Partition]:
         return [partition for partition in self._broker.replicas if partition.role.part is Part.LEADER]
 
-    def _each_led(self, value: Callable[[Partition, Log], float]) -> dict[Labels, float]:
-        return {
-            (partition.topic_partition.topic, str(partition.topic_partition.partition)): value(partition, partition.log)
-            for partition in self._led()
-            if partition.log is not None and not partition.log.is_offline
-        }
+    def _each_led(self, value: Callable[[Partition, Log], float]) -> Iterator[tuple[Labels, float]]:
+        for partition in self._led():
+            name, log = partition.topic_partition, partition.log
+            if log is not None and not log.is_offline:
+                yield (name.topic, str(name.partition)), value(partition, log)
 
     def _offline_partitions(self) -> int:
         """The controller alone knows; elsewhere it is 0, as in Kafka."""

@@ -4,12 +4,13 @@ Whoever counts asks once for its cell and then does ``cell.value += n``: no look
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 Labels = tuple[str, ...]
-Reading = Callable[[], float | Mapping[Labels, float]]
+#: A value, or one for each of its labels; they may be made as they are asked for.
+Reading = Callable[[], float | Iterable[tuple[Labels, float]]]
 
 
 class Kind(Enum):
@@ -116,7 +117,7 @@ class Metrics:
             yield labels, cell.value
         if metric in self._readings:
             read = self._readings[metric]()
-            yield from read.items() if isinstance(read, Mapping) else [((), read)]
+            yield from read if isinstance(read, Iterable) else [((), read)]
 
     def summaries(self, metric: Metric) -> Iterator[tuple[Labels, Summary]]:
         """Every summary of a metric."""

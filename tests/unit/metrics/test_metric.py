@@ -22,7 +22,7 @@ def test_a_reading_is_taken_when_someone_looks() -> None:
     metrics = Metrics(METRICS)
     led = ["a"]
     metrics.read(LEADER_COUNT, lambda: len(led))
-    metrics.read(LOG_SIZE, lambda: {("orders", "0"): 3.0})
+    metrics.read(LOG_SIZE, lambda: [(("orders", "0"), 3.0)])
     led.append("b")
     assert list(metrics.values(LEADER_COUNT)) == [((), 2)]
     assert list(metrics.values(LOG_SIZE)) == [(("orders", "0"), 3.0)]
