@@ -5,8 +5,10 @@ import random
 
 import pytest
 
+from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
 from millstream.model.records import Record, encode_batch
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from millstream.protocol.messages.produce import (
@@ -85,7 +87,7 @@ def test_answers_leave_in_the_order_of_the_requests_and_appends_do_not_wait() ->
 
         calls = [
             asyncio.create_task(
-                call("fetch", fetch_request("orders", 0, max_wait_ms=3_000), FetchResponse, FETCH_VERSION)
+                call("fetch", fetch_request("orders", 0, max_wait_ms=3_000), FetchResponse, version=FETCH_VERSION)
             ),
             asyncio.create_task(
                 call("produce", produce_request("orders", b"x", partition=1), ProduceResponse, PRODUCE_VERSION)
@@ -171,6 +173,10 @@ def test_a_failed_directory_takes_only_its_partitions_with_it() -> None:
         assert refused.error_message is not None and log.directory.path in refused.error_message
         assert (await produce(connection, "orders", b"more", partition=1)).error_code == ErrorCode.NONE
         assert await read_all(connection, "orders", partition=1) == [b"kept", b"more"]
+        assert await leaders(connection, "orders") == {
+            0: (ErrorCode.LEADER_NOT_AVAILABLE, -1, [0]),
+            1: (ErrorCode.NONE, 0, []),
+        }
         machine.files.heal()
         await machine.stop()
         await machine.start()
@@ -179,6 +185,45 @@ def test_a_failed_directory_takes_only_its_partitions_with_it() -> None:
         await machine.stop()
 
     simulate(scenario)
+
+
+def test_whoever_waits_for_a_partition_hears_that_its_disk_has_failed() -> None:
+    async def scenario(network: SimNetwork) -> float:
+        machine = SimBroker(network)
+        await machine.start()
+        waiting, other = await machine.connect(), await machine.connect()
+        await create(other, "orders")
+        fetch = asyncio.create_task(
+            waiting.call(fetch_request("orders", 0, max_wait_ms=60_000), FetchResponse, version=FETCH_VERSION)
+        )
+        await asyncio.sleep(1)
+        machine.files.fail("append", path="/data/a/orders*")
+        await produce(other, "orders", b"lost")
+        answer = await fetch
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=30_000)
+        deleted = await other.call(deletion, DeleteTopicsResponse, version=6)
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        assert await leaders(other, "orders") == {}
+        now_s = asyncio.get_running_loop().time()
+        machine.files.heal()
+        await machine.stop()
+        await machine.start()
+        await create(await machine.connect(), "orders")
+        await machine.stop()
+        return now_s
+
+    assert simulate(scenario) < 2
+
+
+async def leaders(connection: Connection, topic: str) -> dict[int, tuple[int, int, list[int]]]:
+    """Error, leader and offline replicas of each partition."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    answer = await connection.call(request, MetadataResponse, version=9)
+    return {
+        row.partition_index: (row.error_code, row.leader_id, row.offline_replicas)
+        for row in answer.topics[0].partitions
+    }
 
 
 def test_topics_are_made_on_first_mention_where_that_is_allowed() -> None:

@@ -23,6 +23,8 @@ from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
+from millstream.model.errors import ProtocolError
+from millstream.model.ids import TopicPartition
 from millstream.net.network import Server
 from millstream.net.peer import Limits
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -33,6 +35,7 @@ from millstream.registry.nodes import BrokerRegistration, Endpoint
 from millstream.replication.fetch_sessions import FetchSessions
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.replicas import Replicas
+from millstream.storage.directory import LogDirectory
 from millstream.storage.manager import Logs
 
 logger = logging.getLogger(__name__)
@@ -76,6 +79,7 @@ class Broker:
         )
         self._servers: list[Server] = []
         self._per_address: Counter[str] = Counter()
+        self._reports: set[asyncio.Task[None]] = set()
         #: What to undo, last first, when the broker stops or fails to start.
         self._undo: list[Callable[[], Awaitable[None]]] = []
 
@@ -131,6 +135,8 @@ class Broker:
         )
         await self.controller.start()
         self._undo.append(self.controller.close)
+        self.logs.on_failure = self._directory_failed
+        self._undo.append(self._report_no_more)
         for server in self._servers:  # Only now: a client must never see a broker without its partitions.
             await server.start_serving()
         background = Background(self)
@@ -245,6 +251,27 @@ class Broker:
             topic.topic_name for topic in told.topic_states if topic.topic_name not in self.cluster.topics
         )
         return answer
+
+    # A log directory that fails while the broker runs.
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        """Let whoever waits for its partitions look again, and have others lead them, or nobody."""
+        partitions = list(directory.logs)
+        self.replicas.wake(partitions)
+        report = asyncio.create_task(self._report_failed(partitions))
+        self._reports.add(report)
+        report.add_done_callback(self._reports.discard)
+
+    async def _report_failed(self, partitions: list[TopicPartition]) -> None:
+        try:
+            await self.controller.replicas_failed(self.id, partitions)
+        except ProtocolError as refusal:  # Whoever is controller next asks for every role anew, and is told then.
+            logger.warning("the controller could not be told of %d failed replicas: %s", len(partitions), refusal)
+
+    async def _report_no_more(self) -> None:
+        self.logs.on_failure = lambda directory: None
+        if self._reports:
+            await asyncio.wait(self._reports)
 
     # Settings.
 

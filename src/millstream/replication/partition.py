@@ -72,7 +72,7 @@ class Partition:
         if self.role.is_stale(told):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         log = self.log
-        if log is None:
+        if log is None or log.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         is_new_epoch = self.role.follow(told)
         self._watermark = min(max(self._watermark, log.start_offset), log.end_offset)

@@ -1,6 +1,6 @@
 """Every partition this broker holds, and what the controller tells it to do with them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.metric import Metrics
@@ -80,6 +80,13 @@ class Replicas:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
         return self._high_watermarks | {partition.topic_partition: partition.high_watermark for partition in self}
+
+    def wake(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Let whoever waits for these partitions look again, for their logs have failed."""
+        for topic, index in topic_partitions:
+            partition = self._topics.get(topic, {}).get(index)
+            if partition is not None:
+                self._purgatory.wake(partition)
 
     # The controller's orders.
 
@@ -166,10 +173,7 @@ class Replicas:
         """The partition's log, made where there never was one; None while it is, or may be, in an offline directory."""
         config = self._topic_config(topic_partition.topic)
         try:
-            log = self._logs.get(topic_partition)
-            if log is not None and is_new and ZERO_UUID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
-                self._logs.delete(topic_partition)  # Left behind by a topic of that name that is no more.
-                log = None
+            log = self._logs.get(topic_partition, topic_id)
             if log is None:
                 return self._logs.create(topic_partition, topic_id, config, is_new=is_new)
             log.config = config
