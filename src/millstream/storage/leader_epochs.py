@@ -19,11 +19,12 @@ class HasEnd(Protocol):
 class LeaderEpochs:
     """Epochs and the offset each began at, both growing.
 
-    Every change is written at once, so it outlives the process; ``sync`` makes it outlive the machine.  A change
-    lost with the machine is found again in the batches, which all carry their epoch.
+    An epoch is written down before the first batch under it, so it outlives the process; a flush makes it outlive
+    the machine.  One lost with the machine is found again in the batches, which all carry their epoch.  An epoch
+    under which nothing was written leaves no trace: whoever reads the file forgets those that begin at the log's end.
     """
 
-    __slots__ = ("_directory", "_epochs", "_log", "_starts", "is_synced", "latest", "path")
+    __slots__ = ("_directory", "_epochs", "_log", "_starts", "is_behind", "is_synced", "latest", "path")
 
     def __init__(self, directory: LogDirectory, path: str, log: HasEnd) -> None:
         self._directory = directory
@@ -33,6 +34,8 @@ class LeaderEpochs:
         self._starts: list[int] = []
         #: The greatest epoch known, -1 when none is.
         self.latest = NO_LEADER_EPOCH
+        #: Whether the file has yet to learn of a change before the log grows.
+        self.is_behind = False
         self.is_synced = True
 
     def __len__(self) -> int:
@@ -49,16 +52,13 @@ class LeaderEpochs:
             self._put(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """``epoch`` begins at ``start_offset``; nothing happens when it is known already."""
-        if epoch > self.latest:
-            self._put(epoch, start_offset)
-            self._write()
+        """``epoch`` begins at ``start_offset``; nothing happens when it is known already.
 
-    def note(self, epoch: int, start_offset: int) -> None:
-        """As ``assign``, for a batch found by recovery; the caller ends with ``rewrite``."""
+        Whoever writes under it calls ``rewrite`` first.
+        """
         if epoch > self.latest:
             self._put(epoch, start_offset)
-            self.is_synced = False
+            self.is_behind = True
 
     def _put(self, epoch: int, start_offset: int) -> None:
         """Add an entry; those that it contradicts (a later start, a greater epoch) give way."""
@@ -88,13 +88,15 @@ class LeaderEpochs:
         return self._epochs[at - 1], end_offset
 
     def truncate_from(self, offset: int) -> None:
-        """The log now ends at ``offset``: forget epochs that began there or later."""
-        if self._starts and self._starts[-1] >= offset:
-            while self._starts and self._starts[-1] >= offset:
-                self._epochs.pop()
-                self._starts.pop()
-            self.latest = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
-            self._write()
+        """The log now ends at ``offset``: forget epochs that began there or later.
+
+        The file may keep them until the log grows, for they are forgotten whenever it is read.
+        """
+        while self._starts and self._starts[-1] >= offset:
+            self._epochs.pop()
+            self._starts.pop()
+            self.is_behind = True
+        self.latest = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
 
     def truncate_before(self, offset: int) -> None:
         """The log now starts at ``offset``: forget epochs that ended before, let the one that wrote it start there."""
@@ -113,10 +115,11 @@ class LeaderEpochs:
 
     def rewrite(self) -> None:
         """Write the file if it is behind."""
-        if not self.is_synced:
+        if self.is_behind:
             self._write()
 
     def _write(self) -> None:
+        self.is_behind = False
         self.is_synced = False
         try:
             self._directory.open_files.replace(self.path, encode_epochs(self.entries))

@@ -169,8 +169,11 @@ class Log:
                 max_timestamp = header.max_timestamp
         if append_time_ms >= 0:
             max_timestamp = append_time_ms
-        if leader_epoch > self.epochs.latest:
-            self.epochs.assign(leader_epoch, first_offset)
+        epochs = self.epochs
+        if leader_epoch > epochs.latest:
+            epochs.assign(leader_epoch, first_offset)
+        if epochs.is_behind:
+            epochs.rewrite()
         self._write(records, first_offset, offset - 1, max_timestamp, now_ms)
         self._note(records, batches, first_offset, append_time_ms, now_ms)
         return AppendOutcome(first_offset, offset - 1, append_time_ms, self.start_offset)
@@ -191,10 +194,11 @@ class Log:
             return
         now_ms = self.directory.clock.now_ms()
         max_timestamp = max(header.max_timestamp for _, header in batches)
-        self._write(records, first_offset, last.last_offset, max_timestamp, now_ms)
         for _, header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
+        self.epochs.rewrite()
+        self._write(records, first_offset, last.last_offset, max_timestamp, now_ms)
         self._note(records, batches, first_offset, NO_TIMESTAMP, now_ms, is_stamped=True)
 
     def _sent_by_leader(self, records: memoryview) -> Batches:

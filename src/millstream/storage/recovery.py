@@ -77,7 +77,6 @@ def load_log(
         return log
     log.epochs.truncate_from(log.end_offset)
     log.epochs.truncate_before(log.start_offset)
-    log.epochs.rewrite()
     log.producers.end_offset = log.end_offset
     if is_clean:
         log.snapshots.remove_after(log.end_offset)
@@ -136,12 +135,12 @@ def _load_epochs(log: Log) -> None:
             continue
         first = header_at(segment.reader().read(0, HEADER_BYTES))
         following = log.segments[at + 1] if at + 1 < len(log.segments) else None
-        log.epochs.note(first.leader_epoch, first.base_offset)
+        log.epochs.assign(first.leader_epoch, first.base_offset)
         if following is not None and _first_epoch(following) == first.leader_epoch:
             continue  # Epochs only grow, so the whole segment is of this one.
         try:
             for _, header in headers(segment.reader(), 0, segment.size, STRIDE_BYTES):
-                log.epochs.note(header.leader_epoch, header.base_offset)
+                log.epochs.assign(header.leader_epoch, header.base_offset)
         except DamagedBatch:
             return  # The tail is looked at next.
 
@@ -279,7 +278,7 @@ class _Recovery:
             else:
                 unindexed_bytes += after - at
             if epoch > latest_epoch:
-                self._log.epochs.note(epoch, base_offset)
+                self._log.epochs.assign(epoch, base_offset)
                 latest_epoch = epoch
             previous_epoch = epoch
             at = after

@@ -9,7 +9,7 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.storage.directory import LogDirectory
 from millstream.storage.leader_epochs import LeaderEpochs
 from tests.simulation.files import MemoryFiles
-from tests.unit.storage.ground import SetClock
+from tests.unit.storage.ground import SetClock, append, batch, made, new_log, open_logs
 
 PATH = "/data/leader-epoch-checkpoint"
 
@@ -81,10 +81,13 @@ def test_a_cut_at_the_start_moves_the_epoch_that_wrote_it() -> None:
     assert known.entries == [(3, 20)]
 
 
-def test_every_change_outlives_the_process() -> None:
+def test_a_change_is_written_before_the_log_grows_and_outlives_the_process() -> None:
     files = MemoryFiles()
     known = epochs((1, 0), (2, 10), (3, 20), files=files)
     known.truncate_from(20)
+    assert known.is_behind
+    known.rewrite()
+    assert not known.is_behind
     files.kill()
     again = epochs(files=files)
     again.load()
@@ -93,7 +96,34 @@ def test_every_change_outlives_the_process() -> None:
 
 def test_a_disk_that_fails_takes_the_directory_offline() -> None:
     files = MemoryFiles()
-    known = epochs(files=files)
+    known = epochs((1, 0), files=files)
     with files.failing("append"), pytest.raises(ProtocolError) as raised:
-        known.assign(1, 0)
+        known.rewrite()
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_leading_without_writing_leaves_no_file() -> None:
+    """Thousands of partitions that nobody writes to cost nothing when their leader changes."""
+    files = MemoryFiles()
+    files.make_folder("/data")
+    log = new_log(files, "/data")
+    log.epochs.assign(7, 0)
+    assert not files.exists(log.epochs.path)
+    append(log, batch(), epoch=7)
+    assert files.exists(log.epochs.path)
+
+
+def test_an_epoch_that_was_cut_off_does_not_come_back() -> None:
+    """The log is cut below an epoch, grows past its start under an older one, and the process is killed."""
+    files = MemoryFiles()
+    files.make_folder("/data")
+    logs = open_logs(files, "/data")
+    log = made(logs)
+    append(log, batch(5), epoch=1)
+    append(log, batch(5), epoch=2)
+    log.truncate_to(5)
+    for offset in (5, 7, 9):
+        log.append_as_follower(memoryview(batch(2, base_offset=offset, leader_epoch=1)))
+    files.kill()
+    again = made(open_logs(files, "/data"))
+    assert (again.end_offset, again.epochs.entries) == (11, [(1, 0)])
