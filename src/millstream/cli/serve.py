@@ -1,8 +1,9 @@
 """Run a broker until it is told to stop (Ctrl-C or SIGTERM).
 
 One line, `ready HOST:PORT`, is printed once it serves; `metrics HOST:PORT`
-before it where those are asked for. Settings have Kafka's names; --set wins over the environment (MILLSTREAM_LOG_SEGMENT_BYTES for
-log.segment.bytes), which wins over the file.
+before it where those are asked for. Settings have Kafka's names; --set wins
+over the environment (MILLSTREAM_LOG_SEGMENT_BYTES for log.segment.bytes),
+which wins over the file.
 """
 
 import argparse
