@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.metrics.traffic import TopicTraffic
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
 from millstream.model.slices import FileSlice
@@ -70,6 +71,7 @@ class Piece(NamedTuple):
     offset: int
     records: FileSlice
     row: PartitionData
+    traffic: TopicTraffic
 
     def is_at_hand(self) -> bool:
         """Whether the records can be sent without waiting for a disk; few bytes are read right away."""
@@ -154,6 +156,8 @@ class Fetching:
 
     def answer(self) -> FetchResponse:
         """The rows as the client's version groups them; in a session, only those with news."""
+        if self._replica_id < 0:
+            self._count()
         session = self._view.session
         responses: list[FetchableTopicResponse] = []
         for key, wanted, row in self._rows:
@@ -174,6 +178,14 @@ class Fetching:
             responses[-1].partitions.append(row)
         return FetchResponse(session_id=self._view.session_id, responses=responses)
 
+    def _count(self) -> None:
+        """Count what a consumer is given."""
+        for partition in self.partitions:
+            partition.traffic.fetches.value += 1
+        for piece in self.pieces:
+            if piece.row.records is not None:
+                piece.traffic.bytes_out.value += len(piece.row.records)
+
     def _read_one(self, key: Key, wanted: Wanted, left: int) -> PartitionData:
         partition: Partition | None = None
         try:
@@ -183,6 +195,8 @@ class Fetching:
             self.partitions.append(partition)
             return self._read_partition(partition, key, wanted, left)
         except ProtocolError as refusal:
+            if partition is not None:
+                partition.traffic.failed_fetches.value += 1
             row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")
             if partition is not None and refusal.code in LOST:
                 leadership = partition.role.leadership
@@ -216,5 +230,5 @@ class Fetching:
         if records is not None and (records.length <= left or not self.pieces):
             self._is_past_segment |= wanted.fetch_offset < log.segments.active.base_offset
             row.records = records
-            self.pieces.append(Piece(log, wanted.fetch_offset, records, row))
+            self.pieces.append(Piece(log, wanted.fetch_offset, records, row, partition.traffic))
         return row

@@ -1,6 +1,7 @@
 """Produce (API 0): append record batches to partitions this broker leads."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call, Disconnect
@@ -48,7 +49,7 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
             try:
                 rows.append(appending.append(topic, data))
             except ProtocolError as refusal:
-                rows.append(appending.refused(data, refusal))
+                rows.append(appending.refused(topic, data, refusal))
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows))
     if appending.owed:
         await appending.settle()
@@ -73,8 +74,14 @@ class Appending:
         self._looked_at: set[int] = set()
         self.owed: list[Owed] = []
 
-    def refused(self, data: PartitionProduceData, refusal: ProtocolError) -> PartitionProduceResponse:
+    def refused(
+        self, topic: TopicProduceData, data: PartitionProduceData, refusal: ProtocolError
+    ) -> PartitionProduceResponse:
         """The row that says why a batch was not taken."""
+        with suppress(ProtocolError):  # Of a topic that is not here nothing is counted.
+            traffic = self._find(topic, data).traffic
+            traffic.produces.value += 1
+            traffic.failed_produces.value += 1
         self._refusals[id(data)] = refusal
         return PartitionProduceResponse(
             index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
