@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from millstream.client.wire import Unreachable
+from millstream.client.wire import Address, Unreachable, connect
 from millstream.controller.controller import Controller
 from millstream.model.errors import ErrorCode
 from millstream.protocol.headers import encode_request_header
@@ -190,6 +190,25 @@ def test_more_in_sync_replicas_are_never_asked_for_than_there_are_replicas() -> 
         connection = await machine.connect()
         await create(connection, "orders", min_insync_replicas="2")
         assert (await produce(connection, "orders", b"taken")).error_code == ErrorCode.NONE
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_client_is_told_the_address_of_the_listener_it_came_by() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        settings = {
+            "listeners": "INSIDE://broker:9092,OUTSIDE://broker:9192",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+            "advertised.listeners": "INSIDE://in.example:9092,OUTSIDE://out.example:9192",
+        }
+        machine = SimBroker(network, settings=settings)
+        await machine.start()
+        for port, host in ((9092, "in.example"), (9192, "out.example")):
+            with network.as_node("client"):
+                connection = await connect(Address("broker", port))
+            answer = await connection.call(MetadataRequest(topics=None), MetadataResponse, version=9)
+            assert [(broker.host, broker.port) for broker in answer.brokers] == [(host, port)]
         await machine.stop()
 
     simulate(scenario)

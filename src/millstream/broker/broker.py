@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from millstream.broker import adoption
@@ -71,7 +72,7 @@ class Broker:
         self._environment = environment
         self._router = router
         self._listeners = [parse_listener(text) for text in config.get(network.LISTENERS)]
-        self.cluster = ClusterView(self._listeners[0].name)
+        self.cluster = ClusterView()
         self.fetch_sessions = FetchSessions(
             config.get(network.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS),
             SESSION_EVICTABLE_AFTER_MS,
@@ -194,7 +195,7 @@ class Broker:
         self._undo.append(self._hang_up)
         for listener in self._listeners:
             server = await self._environment.network.listen(
-                lambda: ClientConnection(self, self._router, loop, limits), listener.host, listener.port
+                partial(ClientConnection, self, self._router, listener.name, loop, limits), listener.host, listener.port
             )
             self._servers.append(server)
             port = server.sockets[0].getsockname()[1]

@@ -41,13 +41,13 @@ class Topic:
 class ClusterView:
     """Brokers, controller and topics; changes only by UpdateMetadata, and never by a stale one."""
 
-    def __init__(self, listener_name: str) -> None:
+    def __init__(self) -> None:
         self.cluster_id = ""
         self.controller_id = -1
-        self.brokers: dict[int, Endpoint] = {}
+        #: Each live broker's endpoints, by listener.
+        self.brokers: dict[int, dict[str, Endpoint]] = {}
         self.topics: dict[str, Topic] = {}
         self._names: dict[Uuid, str] = {}
-        self._listener_name = listener_name
         self._controller_epoch = 0
 
     def update(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
@@ -57,14 +57,19 @@ class ClusterView:
         self._controller_epoch = told.controller_epoch
         self.controller_id = told.controller_id
         self.brokers = {
-            broker.id: Endpoint(broker.id, endpoint.host, endpoint.port, broker.rack)
+            broker.id: {
+                endpoint.listener: Endpoint(broker.id, endpoint.host, endpoint.port, broker.rack)
+                for endpoint in broker.endpoints
+            }
             for broker in told.live_brokers
-            for endpoint in broker.endpoints
-            if endpoint.listener == self._listener_name
         }
         for state in told.topic_states:
             self._update_topic(state.topic_name, state.topic_id, state.partition_states)
         return UpdateMetadataResponse()
+
+    def endpoints(self, listener: str) -> list[Endpoint]:
+        """Where a client that came by ``listener`` finds the brokers: by the same one, where they have it."""
+        return [found[listener] for found in self.brokers.values() if listener in found]
 
     def name_of(self, topic_id: Uuid) -> str | None:
         """The topic of that id, if there is one."""

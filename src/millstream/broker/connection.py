@@ -76,8 +76,12 @@ def framed(header: RequestHeader, response: Any, version: int) -> list[Part]:
 class ClientConnection(FramedPeer):
     """Finds each request's handler, runs it, and sends the answers in order."""
 
-    def __init__(self, broker: "Broker", router: Router, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(
+        self, broker: "Broker", router: Router, listener: str, loop: asyncio.AbstractEventLoop, limits: Limits
+    ) -> None:
         super().__init__(loop, limits)
+        #: The name of the listener it came by.
+        self.listener = listener
         self._broker = broker
         self._router = router
         self._outgoing: list[Part] = []

@@ -64,7 +64,7 @@ async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Meta
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
-            for each in view.brokers.values()
+            for each in view.endpoints(call.connection.listener)
         ],
         cluster_id=view.cluster_id,
         controller_id=view.controller_id,
@@ -196,7 +196,7 @@ async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -
         controller_id=view.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
-            for each in view.brokers.values()
+            for each in view.endpoints(call.connection.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
