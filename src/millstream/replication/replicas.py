@@ -1,5 +1,6 @@
 """Every partition this broker holds, and what the controller tells it to do with them."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from millstream.config.topic import TopicConfig
@@ -24,6 +25,9 @@ from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership
 from millstream.storage.log import Log
 from millstream.storage.manager import Logs
+
+
+logger = logging.getLogger(__name__)
 
 
 class Replicas:
@@ -201,8 +205,11 @@ class Replicas:
 
 
 def _code_of(obey: Callable[..., ErrorCode], *order: object) -> ErrorCode:
-    """What came of an order for one partition; one partition's failure is its own."""
+    """What came of an order for one partition; one partition's failure, even by a bug of ours, is its own."""
     try:
         return obey(*order)
     except ProtocolError as refusal:
         return refusal.code
+    except Exception:
+        logger.exception("an order of the controller could not be carried out: %s", order)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
