@@ -26,7 +26,6 @@ from millstream.replication.role import Leadership
 from millstream.storage.log import Log
 from millstream.storage.manager import Logs
 
-
 logger = logging.getLogger(__name__)
 
 
