@@ -98,6 +98,8 @@ def _take_turn(name: str, turn: stages.Turn, measured: table.Measured, failures:
         failures.append(f"{name}, {turn.server.name}: {failure}")
         say(f"  failed: {failure}")
         return
+    finally:
+        turn.clear()
     for key, value in figures.items():
         measured[key].setdefault(turn.server.name, []).append(value)
 
