@@ -85,9 +85,7 @@ def test_a_change_is_written_before_the_log_grows_and_outlives_the_process() -> 
     files = MemoryFiles()
     known = epochs((1, 0), (2, 10), (3, 20), files=files)
     known.truncate_from(20)
-    assert known.is_behind
     known.rewrite()
-    assert not known.is_behind
     files.kill()
     again = epochs(files=files)
     again.load()
