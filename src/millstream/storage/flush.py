@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from millstream.storage.log import Log
 
 #: However the settings are, no more than this waits unflushed: it bounds what a start after a crash has to scan.
-UNFLUSHED_BYTES_MAX = 128 * 1024 * 1024
+UNFLUSHED_BYTES_MAX = 1024 * 1024 * 1024
 UNFLUSHED_BATCHES_MAX = 200_000
 UNFLUSHED_MS_MAX = 5_000
 #: From so many logs on, one wait for a whole volume is cheaper than several for each log.

@@ -1,6 +1,5 @@
 """Produce (API 0): append record batches to partitions this broker leads."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 from millstream.broker.broker import Broker
@@ -38,8 +37,7 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
     """
     appending = Appending(broker, request, call.version)
-    costly = list(appending.costly_to_look_at())
-    if costly:
+    if costly := appending.costly_to_look_at():
         with call.connection.holding():
             await appending.look_off_loop(costly)
     responses = []
@@ -142,19 +140,19 @@ class Appending:
 
     # Records that must be looked at.
 
-    def costly_to_look_at(self) -> Iterator[tuple[Partition, PartitionProduceData]]:
+    def costly_to_look_at(self) -> list[tuple[Partition, PartitionProduceData]]:
         """Batches whose records must be decoded and are many, or may be: a compressed one does not tell."""
+        found = []
         for topic in self._request.topic_data:
             for data in topic.partition_data:
                 records = data.records
                 if records is None or not (len(records) >= OFF_LOOP_BYTES or _is_compressed(records)):
                     continue
-                try:
+                with suppress(ProtocolError):  # The append will refuse it in the same words.
                     partition = self._find(topic, data)
                     if admission.needs_a_look(partition.config):
-                        yield partition, data
-                except ProtocolError:
-                    continue  # The append will refuse it in the same words.
+                        found.append((partition, data))
+        return found
 
     async def look_off_loop(self, costly: list[tuple[Partition, PartitionProduceData]]) -> None:
         """Decode batches in a thread; all bytes are copied first, since the frame will be read over."""
