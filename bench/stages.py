@@ -13,7 +13,7 @@ from bench import processes, runner, wire
 from bench.servers import Server, Stand, await_writable
 from bench.table import CEILING
 
-FIND_COORDINATOR = 10
+JOIN_GROUP = 11
 GB = 1_000_000_000
 
 
@@ -165,7 +165,7 @@ def java_tools(turn: Turn) -> runner.Figures:
     with wire.Connection(address) as connection:
         connection.await_topic(topic)
         connection.await_topic(turn.topic("java-end"))
-        has_groups = FIND_COORDINATOR in connection.api_keys()
+        has_groups = JOIN_GROUP in connection.api_keys()
     said = _java("ProducerPerformance", *_producer_options(address, topic, records))
     last = [line for line in said.splitlines() if "records/sec" in line][-1]
     figures = {"java_produce": float(re.findall(r"([\d.]+) records/sec", last)[0])}
