@@ -68,7 +68,8 @@ def _dispatch(arguments: list[str]) -> int:
         from millstream.cli.options import add_cluster_options
 
         add_cluster_options(parser)
-    args = parser.parse_args(_joined(rest, getattr(module, "SIGNED_OPTIONS", ())), namespace=given)
+    # Intermixed: a file may stand after options as well as before them.
+    args = parser.parse_intermixed_args(_joined(rest, getattr(module, "SIGNED_OPTIONS", ())), namespace=given)
     if not command.online:
         return int(module.run(args))
     from millstream.cli.session import run_online

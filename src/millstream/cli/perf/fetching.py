@@ -1,8 +1,8 @@
 """Fetching as fast as a broker answers; of what comes only the batch headers are looked at."""
 
-import asyncio
 import time
 
+from millstream.cli.perf.ending import new_end
 from millstream.cli.perf.figures import Latencies
 from millstream.client.cluster import check, error_of
 from millstream.client.frames import FetchFrame
@@ -19,7 +19,7 @@ class Drain:
         self.records = 0
         self.size_bytes = 0
         self.latencies = Latencies()
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = new_end()
         self.taken_s = 0.0
         self._records_max = records_max
         self._fetchers = 0

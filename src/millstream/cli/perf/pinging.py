@@ -7,6 +7,7 @@ import time
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from millstream.cli.perf.ending import new_end
 from millstream.cli.perf.figures import Latencies
 from millstream.client.cluster import check, error_of
 from millstream.client.frames import FetchFrame, ProduceFrame
@@ -42,7 +43,7 @@ class Pings:
         self.end_to_end = Latencies()
         self.sent = 0
         self._loop = asyncio.get_running_loop()
-        self.over: asyncio.Future[None] = self._loop.create_future()
+        self.over = new_end()
         self._writer, self._reader = writer, reader
         self._partition = tp.partition
         self._run = int.from_bytes(os.urandom(7), "big")

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from millstream.cli.perf.ending import new_end
 from millstream.cli.perf.figures import Latencies
 from millstream.client.cluster import error_of
 from millstream.client.frames import ProduceFrame
@@ -24,7 +25,7 @@ class Run:
         #: Senders that wait for no answers and have not yet heard that everything arrived.
         self.pouring = 0
         self.latencies = Latencies()
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = new_end()
         self.taken_s = 0.0
         self._left = requests
         self._sent = 0
