@@ -55,10 +55,6 @@ class Call:
         self.parts: list[Part] = []
 
     @property
-    def client_id(self) -> str:
-        return self.header.client_id or ""
-
-    @property
     def name(self) -> str:
         return f"API {self.header.api_key}" if self.route is None else self.route.name
 

@@ -21,8 +21,6 @@ class Route:
     advertised_from: int | None = None
     #: Serve no newer version than this: the message is known, what it asks for is not done yet.
     served_to: int | None = None
-    #: Asked by brokers of each other, and not shown to clients.
-    is_internal: bool = False
 
     @property
     def key(self) -> int:
@@ -71,7 +69,6 @@ class Router:
                 max_version=route.versions[1],
             )
             for route in sorted(self._routes.values(), key=lambda route: route.key)
-            if not route.is_internal
         ]
 
     def unknown_version(self, key: int) -> ApiVersionsResponse | None:

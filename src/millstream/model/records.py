@@ -315,17 +315,6 @@ def check_records(buffer: Buffer, at: int, header: BatchHeader) -> Span:
     return Span(any(record.key is None for record in records), min(timestamps), max(timestamps))
 
 
-def has_null_key(buffer: Buffer, at: int, header: BatchHeader) -> bool:
-    """Whether any record lacks a key, which a compacted topic refuses; control records are not asked."""
-    return not header.is_control and check_records(buffer, at, header).has_null_key
-
-
-def timestamp_bounds(buffer: Buffer, at: int, header: BatchHeader) -> tuple[int, int]:
-    """The least and the greatest timestamp of the batch's records."""
-    span = check_records(buffer, at, header)
-    return span.timestamp_min, span.timestamp_max
-
-
 def recompress(
     buffer: Buffer, header: BatchHeader, compression: int, at: int = 0, level: int | None = None
 ) -> bytearray:

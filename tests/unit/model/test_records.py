@@ -29,9 +29,7 @@ from millstream.model.records import (
     encode_batch,
     encode_marker,
     encode_record,
-    has_null_key,
     recompress,
-    timestamp_bounds,
 )
 from tests.batches import checked_batches
 
@@ -118,7 +116,7 @@ def test_append_time_stands_for_every_record() -> None:
     batch = encode_batch(RECORDS, append_time_ms=T + 9)
     assert header_at(batch).attributes & LOG_APPEND_TIME
     assert {record.timestamp for record in decode_batch(batch)} == {T + 9}
-    assert timestamp_bounds(batch, 0, header_at(batch)) == (T + 9, T + 9)
+    assert check_records(batch, 0, header_at(batch))[1:] == (T + 9, T + 9)
 
 
 def test_a_batch_in_the_middle_of_a_buffer_is_read() -> None:
@@ -147,18 +145,16 @@ def test_a_control_record_without_a_type_is_refused() -> None:
         coordinator_epoch(Record(value=b"\0"))
 
 
-def test_null_keys_are_found_and_markers_are_not_asked() -> None:
+def test_null_keys_are_found() -> None:
     keyed = encode_batch([Record(0, T, b"a"), Record(1, T, b"")])
     unkeyed = encode_batch([Record(0, T, b"a"), Record(1, T, None)], compression=3)
-    marker = encode_marker(COMMIT, producer_id=1, producer_epoch=0, timestamp=T)
-    assert not has_null_key(keyed, 0, header_at(keyed))
-    assert has_null_key(unkeyed, 0, header_at(unkeyed))
-    assert not has_null_key(marker, 0, header_at(marker))
+    assert not check_records(keyed, 0, header_at(keyed)).has_null_key
+    assert check_records(unkeyed, 0, header_at(unkeyed)).has_null_key
 
 
 def test_the_bounds_of_timestamps_are_those_of_the_records() -> None:
     batch = encode_batch(RECORDS)
-    assert timestamp_bounds(batch, 0, header_at(batch)) == (T - 70_000, T + (1 << 40))
+    assert check_records(batch, 0, header_at(batch))[1:] == (T - 70_000, T + (1 << 40))
 
 
 @pytest.mark.parametrize("source", CODECS)

@@ -22,7 +22,6 @@ from millstream.replication.fetch_sessions import Key, View, Wanted
 from millstream.replication.partition import Partition
 from millstream.storage.log import Log
 
-CONSUMER = -1
 READ_COMMITTED = 1
 #: Up to here it is cheaper to read records and send them with their header than to have the kernel send a file.
 SMALL_BYTES = 16 * 1024

@@ -26,7 +26,6 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 NEVER = 2**15
-CONSUMER = -1
 #: What a negative timestamp asks for, and the first version that may ask for it.
 ASKED_FROM_VERSION = {
     LATEST: 1,
