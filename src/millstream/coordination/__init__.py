@@ -1,0 +1,1 @@
+"""Coordinators: consumer groups and transactions, as pure machines over the internal topics' partitions."""

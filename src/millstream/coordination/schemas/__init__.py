@@ -1,0 +1,1 @@
+"""The records of the internal topics, in Kafka's format."""

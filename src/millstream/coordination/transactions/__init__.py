@@ -1,0 +1,1 @@
+"""Transactions: who may write under which epoch, and how each transaction ends."""
