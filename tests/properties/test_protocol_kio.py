@@ -33,7 +33,10 @@ _MS = datetime.timedelta(milliseconds=1)
 #: kio gives these fields types of its own, which hold less than the wire does.
 _NARROWED: dict[str, st.SearchStrategy[Any]] = {
     "error_code": st.sampled_from([int(code) for code in KioErrorCode]),
+    "partition_error_code": st.sampled_from([int(code) for code in KioErrorCode]),
     "log_append_time_ms": st.integers(-1, 1 << 41),
+    "retention_time_ms": st.integers(-1, 1 << 41),
+    "transaction_start_time_ms": st.integers(-1, 1 << 41),
 }
 _NAMES = {"enable_2pc": "enable2_pc"}
 
@@ -83,7 +86,7 @@ def _value_to_kio(value: Any, of: Any, theirs: Any) -> Any:
             return None if value == ZERO_UUID else uuid.UUID(bytes=value)
         case "error_code":
             return KioErrorCode(value)
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return value * _MS
         case "datetime_i64":
             return None if value == -1 else _EPOCH + value * _MS
@@ -112,7 +115,7 @@ def _value_from_kio(value: Any, of: Any, theirs: Any) -> Any:
         return [_value_from_kio(each, of.of, theirs) for each in value]
     if isinstance(of, type):
         return _from_kio(value, of)
-    return value // _MS if kafka_type == "timedelta_i32" else value
+    return value // _MS if kafka_type in ("timedelta_i32", "timedelta_i64") else value
 
 
 def _without_default_structs(message: Any, cls: type[Struct], kio_class: Any) -> Any:

@@ -155,10 +155,9 @@ def struct(cls: _C) -> _C:
 
 
 @dataclass_transform(kw_only_default=True)
-def request(*, key: int, versions: str, flexible: str) -> Callable[[_C], _C]:
-    """Declare the request of an API: the versions we speak, and the first that is flexible."""
-    spoken = Versions.parse(versions)
-    constants = {"API_KEY": key, "VERSIONS": tuple(spoken), "FLEXIBLE_FROM": Versions.parse(flexible).first}
+def request(*, key: int, versions: str, flexible: str | None) -> Callable[[_C], _C]:
+    """Declare the request of an API: the versions we speak, and the first that is flexible, if any is."""
+    constants = {"API_KEY": key, **_spoken(versions, flexible)}
     return lambda cls: _declare(cls, Request, constants)
 
 
@@ -173,6 +172,11 @@ def response(*, to: type[Request]) -> Callable[[_C], _C]:
         return declared
 
     return declare
+
+
+def _spoken(versions: str, flexible: str | None) -> dict[str, Any]:
+    flexible_from = VERSION_MAX if flexible is None else Versions.parse(flexible).first
+    return {"VERSIONS": tuple(Versions.parse(versions)), "FLEXIBLE_FROM": flexible_from}
 
 
 def _declare(cls: _C, base: type[Struct], constants: dict[str, Any]) -> _C:

@@ -5,7 +5,7 @@ import pytest
 from millstream.protocol.messages import REQUESTS
 from millstream.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from millstream.protocol.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
-from millstream.protocol.schema import NEVER, Versions
+from millstream.protocol.schema import NEVER, VERSION_MAX, Versions
 from millstream.protocol.types import INT32_MAX, INT64_MAX
 from tests.properties.strategies import MESSAGES
 
@@ -73,20 +73,40 @@ def test_the_versions_we_speak() -> None:
         5: (0, 4, 2),
         6: (0, 8, 6),
         7: (0, 3, 3),
+        8: (2, 10, 8),
+        9: (1, 10, 6),
         10: (0, 6, 3),
+        11: (0, 9, 6),
+        12: (0, 4, 4),
+        13: (0, 5, 4),
+        14: (0, 5, 4),
+        15: (0, 6, 5),
+        16: (0, 5, 3),
         18: (0, 4, 3),
         19: (2, 7, 5),
         20: (1, 6, 4),
         21: (0, 2, 2),
         22: (0, 6, 2),
         23: (2, 4, 4),
+        24: (0, 5, 3),
+        25: (0, 4, 3),
+        26: (0, 5, 3),
+        27: (1, 2, 1),
+        28: (0, 5, 3),
         32: (1, 4, 4),
         33: (0, 2, 2),
         35: (1, 5, 2),
         37: (0, 3, 2),
+        42: (0, 2, 2),
         44: (0, 1, 1),
+        47: (0, 0, VERSION_MAX),
         56: (2, 3, 0),
         60: (0, 2, 0),
+        61: (0, 0, 0),
+        65: (0, 0, 0),
+        66: (0, 2, 0),
+        68: (0, 1, 0),
+        69: (0, 1, 0),
         75: (0, 0, 0),
     }
 
