@@ -1,12 +1,13 @@
 """Settings of a broker: the table, and a broker's own values for it.
 
-Settings that topics inherit are declared in ``log``, those of listeners and connections in ``network``.
+Settings that topics inherit are declared in ``log``, those of listeners and connections in ``network``, those of
+consumer groups in ``groups``.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from millstream.config import log, network
+from millstream.config import groups, log, network
 from millstream.config.listeners import PLAINTEXT, parse_limits, parse_listener, parse_protocol_map
 from millstream.config.setting import (
     BOOLEAN,
@@ -106,7 +107,9 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
 )
 
 #: Every setting a broker has, by name.
-BROKER_SETTINGS: dict[str, Setting[Any]] = table([*vars(log).values(), *vars(network).values(), *globals().values()])
+BROKER_SETTINGS: dict[str, Setting[Any]] = table(
+    setting for declared in (vars(groups), vars(log), vars(network), globals()) for setting in declared.values()
+)
 
 
 class BrokerConfig:
@@ -216,11 +219,18 @@ class BrokerConfig:
             broker_id = BROKER_ID.parse(self.static[BROKER_ID.name].text)
             if broker_id != self.broker_id:
                 raise SettingError(f"node.id={self.broker_id}: must equal broker.id, which is {broker_id}")
-        least, most = self.get(log.LOG_CLEANER_MIN_COMPACTION_LAG_MS), self.get(log.LOG_CLEANER_MAX_COMPACTION_LAG_MS)
-        if least > most:
-            raise SettingError(
-                f"{log.LOG_CLEANER_MIN_COMPACTION_LAG_MS.name}={least}: must be at most the maximum, {most}"
-            )
+        session, heartbeat = groups.GROUP_CONSUMER_SESSION_TIMEOUT_MS, groups.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS
+        for lesser, greater in (
+            (log.LOG_CLEANER_MIN_COMPACTION_LAG_MS, log.LOG_CLEANER_MAX_COMPACTION_LAG_MS),
+            (groups.GROUP_MIN_SESSION_TIMEOUT_MS, groups.GROUP_MAX_SESSION_TIMEOUT_MS),
+            (groups.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, session),
+            (session, groups.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS),
+            (groups.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS, heartbeat),
+            (heartbeat, groups.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS),
+            (heartbeat, session),
+        ):
+            if (least := self.get(lesser)) > (most := self.get(greater)):
+                raise SettingError(f"{lesser.name}={least}: must be at most {greater.name}, which is {most}")
         held, largest = self.get(network.QUEUED_MAX_REQUEST_BYTES), self.get(network.SOCKET_REQUEST_MAX_BYTES)
         if held != network.UNLIMITED and held < largest:
             raise SettingError(

@@ -69,6 +69,7 @@ def _names(text: str) -> tuple[str, ...]:
 BOOLEAN = Kind(1, "true or false", _truth, lambda value: "true" if value else "false")
 STRING = Kind[str](2, "text", str)
 INT = Kind(3, "a whole number of at most 32 bits", _whole_number(32))
+SHORT = Kind(4, "a whole number of at most 16 bits", _whole_number(16))
 LONG = Kind(5, "a whole number of at most 64 bits", _whole_number(64))
 DOUBLE = Kind(6, "a number", _fraction, lambda value: repr(float(value)).replace("e+", "E").replace("e", "E"))
 LIST = Kind(7, "a list with commas", _names, ",".join)

@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(override: str, complaint:
 
 
 def test_values_fine_alone_may_be_wrong_together() -> None:
-    with pytest.raises(SettingError, match="must be at most the maximum"):
+    with pytest.raises(SettingError, match="must be at most log.cleaner.max"):
         loaded("log.cleaner.min.compaction.lag.ms=5", "log.cleaner.max.compaction.lag.ms=4")
     with pytest.raises(SettingError, match=r"must be -1 or at least socket\.request\.max\.bytes, 1000"):
         loaded("queued.max.request.bytes=999", "socket.request.max.bytes=1000")
@@ -131,3 +131,21 @@ def test_listeners_are_checked_where_they_are_set() -> None:
     for text in ("localhost:9092", "A://h:1,A://h:2", "A://h:1,B://h:1", "A://h:70000", ""):
         with pytest.raises(SettingError, match="NAME://host:port"):
             loaded(f"listeners={text}")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("group.min.session.timeout.ms=7", "group.max.session.timeout.ms=6"),
+        ("group.consumer.session.timeout.ms=44999",),
+        ("group.consumer.session.timeout.ms=60001",),
+        ("group.consumer.heartbeat.interval.ms=4999",),
+        ("group.consumer.heartbeat.interval.ms=15001",),
+        ("group.consumer.heartbeat.interval.ms=45001", "group.consumer.max.heartbeat.interval.ms=60000"),
+        ("group.coordinator.rebalance.protocols=consumer",),
+        ("group.coordinator.rebalance.protocols=classic,streams",),
+    ],
+)
+def test_group_settings_that_contradict_each_other_are_refused(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(SettingError):
+        loaded(*overrides)

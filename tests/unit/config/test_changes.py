@@ -50,7 +50,7 @@ def test_what_makes_no_sense_is_refused(changes: list[Change], code: ErrorCode) 
         ({"num.partitions": "2"}, "num.partitions cannot be changed while the broker runs"),
         ({"log.retention.m": "2"}, "unknown setting 'log.retention.m'"),
         ({"log.retention.ms": "0"}, "must be"),
-        ({"log.cleaner.max.compaction.lag.ms": "1"}, "at most the maximum"),
+        ({"log.cleaner.max.compaction.lag.ms": "1"}, "at most log.cleaner.max"),
     ],
 )
 def test_a_broker_refuses_what_it_cannot_change(overrides: dict[str, str], complaint: str) -> None:
