@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(override: str, complaint:
 
 
 def test_values_fine_alone_may_be_wrong_together() -> None:
-    with pytest.raises(SettingError, match="must be at most log.cleaner.max"):
+    with pytest.raises(SettingError, match=r"must be at most log\.cleaner\.max"):
         loaded("log.cleaner.min.compaction.lag.ms=5", "log.cleaner.max.compaction.lag.ms=4")
     with pytest.raises(SettingError, match=r"must be -1 or at least socket\.request\.max\.bytes, 1000"):
         loaded("queued.max.request.bytes=999", "socket.request.max.bytes=1000")
