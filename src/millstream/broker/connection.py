@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.eager import Suspended
+from millstream.net.eager import Suspended
 from millstream.broker.routes import Route, Router
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.net.outbox import Part

@@ -71,5 +71,22 @@ class Suspended:
             on_end(result, error)
 
 
+def begin(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any],
+    on_end: Callable[[Any, Exception | None], None],
+) -> Suspended | None:
+    """Run ``coroutine`` as far as it goes; None when it has ended already, and ``on_end`` was told."""
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as stop:
+        on_end(stop.value, None)
+    except Exception as error:
+        on_end(None, error)
+    else:
+        return Suspended(loop, coroutine, awaited, on_end)
+    return None
+
+
 def _nobody(result: Any, error: Exception | None) -> None:
     """It has ended, and who wanted to know was told."""
