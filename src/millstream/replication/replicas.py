@@ -44,6 +44,8 @@ class Replicas:
         self.broker_id = broker_id
         self.broker_epoch = -1
         self.controller_epoch = 0
+        #: Called when the controller has given a partition a part, or taken it away.
+        self.on_role: Callable[[Partition], None] = lambda partition: None
         self._logs = logs
         self._purgatory = purgatory
         self._topic_config = topic_config
@@ -160,7 +162,10 @@ class Replicas:
             partition_epoch=state.partition_epoch,
             replicas=tuple(state.replicas),
         )
-        return partition.follow(told)
+        code = partition.follow(told)
+        if code is ErrorCode.NONE:
+            self.on_role(partition)
+        return code
 
     def _make(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Partition:
         log = self._log_of(topic_partition, topic_id, is_new=is_new)
@@ -193,6 +198,7 @@ class Replicas:
         if 0 <= leader_epoch < partition.role.leadership.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         partition.retire()
+        self.on_role(partition)
         del partitions[index]
         if not partitions:
             del self._topics[topic]
