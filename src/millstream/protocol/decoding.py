@@ -112,18 +112,19 @@ class DecoderSource(SourceWriter):
             case Array():
                 self._array(of.of, place, name, nullable)
             case _:
-                self._nested(of, place, nullable)
+                self._nested(of, place, "< 0" if nullable else None)
 
-    def _nested(self, cls: type[Any], place: str, nullable: bool) -> None:
+    def _nested(self, cls: type[Any], place: str, null: str | None) -> None:
+        """Read a struct; where it may be null, behind a byte that compares like ``null`` when it is."""
         target = self.fresh("o")
-        if not nullable:
+        if null is None:
             self._struct(cls, target)
             self.line(f"{place} = {target}")
             return
         marker = self.fresh("n")
         self._read("b", 1, marker)
         self._end_run()
-        with self.block(f"if {marker} < 0:"):
+        with self.block(f"if {marker} {null}:"):
             self.line(f"{place} = None")
         with self.block("else:"):
             self._struct(cls, target)
@@ -213,7 +214,10 @@ class DecoderSource(SourceWriter):
                     self.line(f"raise CorruptFrame(f'tagged field {{{tag}}} runs past the end')")
                 for index, each in enumerate(tagged):
                     with self.block(f"{'if' if index == 0 else 'elif'} {tag} == {each.tag}:"):
-                        self._field(each, f"{target}.{each.name}")
+                        if isinstance(each.type, type) and each.is_nullable(self.version):
+                            self._nested(each.type, f"{target}.{each.name}", "<= 0")
+                        else:
+                            self._field(each, f"{target}.{each.name}")
                         self._end_run()
                 with self.block("else:"):
                     self.line(f"at = {stop}")

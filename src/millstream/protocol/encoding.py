@@ -91,17 +91,18 @@ class EncoderSource(SourceWriter):
             case Array():
                 self._array(of.of, source, nullable)
             case _:
-                self._nested(of, source, nullable)
+                self._nested(of, source, b"\xff" if nullable else None)
 
-    def _nested(self, cls: type[Any], source: str, nullable: bool) -> None:
+    def _nested(self, cls: type[Any], source: str, null: bytes | None) -> None:
+        """Write a struct; where it may be null, behind a byte that says whether it is."""
         value = self.fresh("o")
         self.line(f"{value} = {source}")
-        if not nullable:
+        if null is None:
             self._struct(cls, value)
             return
         self._end_run()
         with self.block(f"if {value} is None:"):
-            self.line(f"{self._add}(b'\\xff')")
+            self.line(f"{self._add}({null!r})")
         with self.block("else:"):
             self._write("b", "1")
             self._struct(cls, value)
@@ -184,7 +185,10 @@ class EncoderSource(SourceWriter):
         outer, pieces = self._add, self.fresh("pieces")
         self.line(f"{pieces} = []")
         self._add = f"{pieces}.append"
-        self._value(each.type, source, each.is_nullable(self.version))
+        if isinstance(each.type, type) and each.is_nullable(self.version):
+            self._nested(each.type, source, b"\0")
+        else:
+            self._value(each.type, source, each.is_nullable(self.version))
         self._end_run()
         self._add = outer
         body = self.fresh("v")
@@ -192,6 +196,8 @@ class EncoderSource(SourceWriter):
         self.line(f"{fields}.append(encode_uvarint({each.tag}) + encode_uvarint(len({body})) + {body})")
 
     def _is_default(self, each: Field, source: str) -> str:
+        if isinstance(each.type, type) and each.is_nullable(self.version):
+            return "False"
         default = self.default(each)
         if default == "[]":
             return f"not {source}.{each.name}"

@@ -89,7 +89,7 @@ def field(
 
     ``nullable`` names the versions in which it may be None, which then is its default unless another is given.
     ``tag`` makes it a tagged field (in the versions ``tagged``, or all), left out while it has its default; a tagged
-    struct is None until it is sent.
+    struct is None until it is sent.  One that may be null is always sent, for to Kafka absent is not null.
     """
     may_be_null = nullable is not None or (tag is not None and isinstance(of, type))
     if default is _MISSING and (may_be_null or of is Records):
@@ -125,7 +125,7 @@ class Struct:
 
 
 class Message(Struct):
-    """A struct that is sent by itself."""
+    """A struct that is encoded by itself."""
 
     __slots__ = ()
 
@@ -146,6 +146,14 @@ class Request(Message):
     __slots__ = ()
 
     RESPONSE: ClassVar[type[Response]]
+
+
+class Value(Message):
+    """What is kept in a record of an internal topic, behind its version."""
+
+    __slots__ = ()
+
+    WRITTEN: ClassVar[int]
 
 
 @dataclass_transform(kw_only_default=True)
@@ -172,6 +180,13 @@ def response(*, to: type[Request]) -> Callable[[_C], _C]:
         return declared
 
     return declare
+
+
+@dataclass_transform(kw_only_default=True)
+def value(*, versions: str, flexible: str | None, written: int) -> Callable[[_C], _C]:
+    """Declare the value of a record that is kept in a topic: the versions we read, and the one we write."""
+    constants = {"WRITTEN": written, **_spoken(versions, flexible)}
+    return lambda cls: _declare(cls, Value, constants)
 
 
 def _spoken(versions: str, flexible: str | None) -> dict[str, Any]:
