@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from millstream.model.errors import ErrorCode
-from millstream.model.ids import ZERO_UUID, Uuid
+from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid
 from millstream.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -13,7 +13,6 @@ from millstream.protocol.messages.update_metadata import (
 
 #: The leader that UpdateMetadata names for a partition whose topic is being deleted.
 LEADER_DURING_DELETE = -2
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class Endpoint(NamedTuple):

@@ -8,6 +8,11 @@ Uuid = bytes
 
 ZERO_UUID: Uuid = bytes(16)
 
+#: Where coordinators keep groups with their offsets, and transactions.
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+
 TOPIC_NAME_LENGTH_MAX = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from millstream.broker.broker import Broker
-from millstream.broker.cluster_view import INTERNAL_TOPICS, Topic
+from millstream.broker.cluster_view import Topic
 from millstream.broker.connection import Call
 from millstream.broker.refusals import REFUSALS, refusal
 from millstream.controller.interface import NewTopic
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import ZERO_UUID, Uuid, topic_name_fault
+from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, topic_name_fault
 from millstream.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
