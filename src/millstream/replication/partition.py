@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.traffic import TopicTraffic
-from millstream.model.batch import BatchHeader
+from millstream.model.batch import BatchHeader, header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition, Uuid
+from millstream.model.records import ABORT, COMMIT, encode_marker
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
 from millstream.replication import admission
@@ -117,6 +118,30 @@ class Partition:
             traffic.messages_in.value += header.record_count
         self._advance(log)
         return outcome
+
+    def append_internal(self, records: memoryview, now_ms: int) -> AppendOutcome:
+        """Append a batch of the broker's own coordinators; as for acks=all, enough replicas must be in sync."""
+        log = self.leader_log()
+        if len(self.role.others_in_sync) + 1 < log.config.min_insync_replicas:
+            self._refuse_too_few(log.config.min_insync_replicas)
+        outcome = log.append(
+            records, ((0, header_at(records)),), self.role.leadership.leader_epoch, now_ms, is_client=False
+        )
+        self._advance(log)
+        return outcome
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, is_commit: bool, coordinator_epoch: int, now_ms: int
+    ) -> AppendOutcome:
+        """Append the control record that ends a producer's transaction here."""
+        marker = encode_marker(
+            COMMIT if is_commit else ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+        )
+        return self.append_internal(memoryview(marker), now_ms)
 
     def _refuse_too_few(self, wanted: int) -> None:
         """As Kafka since 4.0, never ask for more replicas than the partition has."""

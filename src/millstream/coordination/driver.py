@@ -1,0 +1,274 @@
+"""The driver of one internal partition: it alone appends there, and its machine alone knows what that means.
+
+A decision's records are appended and replayed in one turn of the loop.  Only answers wait, reads included, until the
+high watermark covers what they show.  Whatever goes wrong between machine and log ends in loading the machine again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from millstream.coordination.decision import Decision, Machine, Origin, Question
+from millstream.coordination.loading import Codec, load
+from millstream.coordination.timers import Timers
+from millstream.model.clock import Clock
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.records import Record, encode_batch
+from millstream.model.workers import Workers
+from millstream.net.eager import Suspended, begin
+from millstream.replication.partition import Partition
+from millstream.replication.purgatory import Purgatory
+
+logger = logging.getLogger(__name__)
+
+NO_PRODUCER = -1
+#: What a client is told where the log refused the coordinator's own records.
+CODES = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a shard stands on, the same for all of a topic."""
+
+    #: A machine for the partition of this index, led under this epoch.
+    make_machine: Callable[[int, int], Machine]
+    codec: Codec
+    #: Does what a machine orders; what it returns is told to the machine.
+    perform: Callable[[Any], Coroutine[Any, Any, Any]]
+    clock: Clock
+    workers: Workers
+    purgatory: Purgatory
+    #: How long an answer waits for the replicas.
+    write_timeout_ms: Callable[[], int]
+
+
+class Shard:
+    """One partition's machine, from the moment this broker leads it until it no longer does."""
+
+    def __init__(self, partition: Partition, stage: Stage) -> None:
+        self.partition = partition
+        #: The epoch under which this broker leads the partition, which is the coordinator's.
+        self.epoch = partition.role.leadership.leader_epoch
+        self._stage = stage
+        self._loop = asyncio.get_running_loop()
+        self._timers = Timers(self.tell)
+        self._machine: Machine | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._tickets = count()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        #: What is decided but not safe yet: up to which offset the log must be, and the decision.
+        self._unsafe: deque[tuple[int, Decision]] = deque()
+        self._watch: Suspended | None = None
+        self._orders: set[Suspended] = set()
+        #: The end of what was appended here.
+        self._end_offset = 0
+        self._is_closed = False
+
+    @property
+    def is_active(self) -> bool:
+        return self._machine is not None
+
+    # Begin and end.
+
+    def start(self) -> None:
+        """Load the machine: at once where the log is empty, else beside everything else."""
+        log = self.partition.log
+        if log is not None and log.start_offset == log.end_offset:
+            self._begin(self._stage.make_machine(self.partition.topic_partition.partition, self.epoch), log.end_offset)
+        else:
+            self._loading = asyncio.create_task(self._load())
+
+    def close(self) -> None:
+        """Forget everything: another broker coordinates now, or none."""
+        self._is_closed = True
+        self._stop(ErrorCode.NOT_COORDINATOR)
+
+    def _begin(self, machine: Machine, end_offset: int) -> None:
+        self._end_offset = end_offset
+        self._machine = machine
+        self._carry_out(machine.loaded(self._stage.clock.now_ms()))
+
+    async def _load(self) -> None:
+        stage, name = self._stage, self.partition.topic_partition
+        try:
+            machine = stage.make_machine(name.partition, self.epoch)
+            end_offset = await load(self.partition.leader_log(), machine, stage.codec, stage.workers)
+            self._begin(machine, end_offset)
+        except ProtocolError as refusal:
+            logger.warning("%s cannot be loaded: %s", name, refusal)  # Its next role has it loaded again.
+        except Exception:
+            logger.exception("loading %s went wrong", name)
+        finally:
+            self._loading = None
+
+    def _stop(self, code: ErrorCode) -> None:
+        """Let go of the machine; whoever waits is told."""
+        self._machine = None
+        self._timers.clear()
+        self._unsafe.clear()
+        if self._loading is not None:
+            self._loading.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        for order in self._orders:
+            order.cancel()
+        self._orders.clear()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            _refuse(future, ProtocolError(code))
+
+    def _reload(self, reason: ProtocolError) -> None:
+        logger.warning("%s is loaded again: %s", self.partition.topic_partition, reason)
+        self._stop(ErrorCode.NOT_COORDINATOR)
+        if not self._is_closed:
+            self.start()
+
+    # Questions and events.
+
+    async def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
+        """The machine's answer, once what it shows is safe; its refusal is a ``ProtocolError``."""
+        machine = self.machine
+        ticket = next(self._tickets)
+        decision = machine.decide(
+            Question(request, version, client_id, client_host, ticket), self._stage.clock.now_ms()
+        )
+        future = self._waiting[ticket] = self._loop.create_future()
+        try:
+            self._carry_out(decision)
+            return future.result() if future.done() else await future
+        finally:
+            self._waiting.pop(ticket, None)
+
+    def tell(self, event: Any) -> None:
+        """Something happened: a timer, the outcome of an order, a change in the cluster."""
+        if self._machine is None:
+            return
+        try:
+            self._carry_out(self._machine.decide(event, self._stage.clock.now_ms()))
+        except ProtocolError as refusal:
+            logger.warning("%s: %s could not be carried out: %s", self.partition.topic_partition, event, refusal)
+        except Exception:
+            logger.exception("%s: %s went wrong", self.partition.topic_partition, event)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine, or the refusal: it is being loaded."""
+        if self._machine is None:
+            raise ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._machine
+
+    def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool, coordinator_epoch: int) -> int:
+        """Append the marker that ends a producer's transaction here; the offset that must be safe before it is told."""
+        machine = self.machine
+        outcome = self.partition.append_marker(
+            producer_id, producer_epoch, is_commit, coordinator_epoch, self._stage.clock.now_ms()
+        )
+        self._end_offset = outcome.last_offset + 1
+        machine.replay_marker(producer_id, is_commit=is_commit)
+        return self._end_offset
+
+    # Decisions.
+
+    def _carry_out(self, decision: Decision) -> None:
+        if decision.records:
+            self._append(decision)
+        for timer in decision.timers:
+            self._timers.set(timer)
+        if decision.answers or decision.orders:
+            self._unsafe.append((self._end_offset, decision))
+            self._release()
+            if self._unsafe and self._watch is None:
+                self._watch = begin(self._loop, self._watch_replicas(), self._watched)
+
+    def _append(self, decision: Decision) -> None:
+        machine, stage, records = self.machine, self._stage, decision.records
+        now_ms = stage.clock.now_ms()
+        producer_id, producer_epoch = decision.producer or (NO_PRODUCER, NO_PRODUCER)
+        encode = stage.codec.encode
+        batch = encode_batch(
+            [Record(0, now_ms, *encode(record)) for record in records],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=decision.producer is not None,
+        )
+        try:
+            outcome = self.partition.append_internal(memoryview(batch), now_ms)
+        except ProtocolError as refusal:
+            if not decision.is_pure:
+                self._reload(refusal)
+            raise ProtocolError(CODES.get(refusal.code, refusal.code), str(refusal)) from refusal
+        self._end_offset = outcome.last_offset + 1
+        for offset, record in enumerate(records, outcome.first_offset):
+            machine.replay(record, Origin(offset, now_ms, producer_id))
+
+    def _release(self) -> None:
+        """Answer, and order, what has become safe."""
+        watermark = self.partition.high_watermark
+        while self._unsafe and self._unsafe[0][0] <= watermark:
+            _, decision = self._unsafe.popleft()
+            for ticket, response in decision.answers:
+                future = self._waiting.get(ticket)
+                if future is not None and not future.done():
+                    future.set_result(response)
+            for order in decision.orders:
+                self._order(order)
+
+    async def _watch_replicas(self) -> None:
+        while self._unsafe:
+            end_offset, decision = self._unsafe[0]
+            await self._stage.purgatory.until(
+                lambda end_offset=end_offset: self.partition.is_settled(end_offset),  # type: ignore[misc]
+                watching=[self.partition],
+                timeout_ms=self._stage.write_timeout_ms(),
+            )
+            if self.partition.high_watermark < end_offset:
+                self._give_up(decision)
+            self._release()
+
+    def _watched(self, _: Any, error: Exception | None) -> None:
+        self._watch = None
+        if error is not None:
+            logger.error("watching %s went wrong", self.partition.topic_partition, exc_info=error)
+
+    def _give_up(self, decision: Decision) -> None:
+        """The replicas take too long: whoever waits is told to ask again; what was decided stands."""
+        self._unsafe.popleft()
+        for ticket, _ in decision.answers:
+            if (future := self._waiting.get(ticket)) is not None:
+                _refuse(future, ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the replicas lag behind"))
+        if decision.orders:  # These must not be lost; they wait for as long as it takes.
+            self._unsafe.append((self._end_offset, Decision(orders=decision.orders)))
+
+    def _order(self, order: Any) -> None:
+        """Have an order done; what needs no waiting is done in this turn."""
+        suspended: Suspended | None = None
+
+        def done(event: Any, error: Exception | None) -> None:
+            if suspended is not None:
+                self._orders.discard(suspended)
+            if error is not None:
+                logger.error("%s: the order %s went wrong", self.partition.topic_partition, order, exc_info=error)
+            elif event is not None:
+                self.tell(event)
+
+        suspended = begin(self._loop, self._stage.perform(order), done)
+        if suspended is not None:
+            self._orders.add(suspended)
+
+
+def _refuse(future: asyncio.Future[Any], refusal: ProtocolError) -> None:
+    if not future.done():
+        future.set_exception(refusal)
+        future.exception()  # Seen: whoever asked may have been refused already, and never look.
