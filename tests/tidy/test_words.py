@@ -12,7 +12,7 @@ EMPTY_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 #: What a whole family of modules promises alike, said once: a command's two functions (in ``cli/commands.py``).
 SAID_ELSEWHERE = {"cli": {"configure", "run"}}
 #: Declarations whose fields say all there is; their module says the rest.
-DECLARATIONS = "protocol/messages/"
+DECLARATIONS = ("protocol/messages/", "coordination/schemas/")
 
 
 def _public(module: Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
