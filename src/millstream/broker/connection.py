@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from millstream.net.eager import Suspended
 from millstream.broker.routes import Route, Router
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
+from millstream.net.eager import Suspended
 from millstream.net.outbox import Part
 from millstream.net.peer import FramedPeer, Limits
 from millstream.protocol.codec import decode, encode_parts
