@@ -49,6 +49,8 @@ class Stage:
     clock: Clock
     workers: Workers
     purgatory: Purgatory
+    #: How much of the log is read at once when a machine is loaded.
+    load_bytes: Callable[[], int]
     #: How long an answer waits for the replicas.
     write_timeout_ms: Callable[[], int]
 
@@ -103,7 +105,9 @@ class Shard:
         stage, name = self._stage, self.partition.topic_partition
         try:
             machine = stage.make_machine(name.partition, self.epoch)
-            end_offset = await load(self.partition.leader_log(), machine, stage.codec, stage.workers)
+            end_offset = await load(
+                self.partition.leader_log(), machine, stage.codec, stage.workers, stage.load_bytes()
+            )
             self._begin(machine, end_offset)
         except ProtocolError as refusal:
             logger.warning("%s cannot be loaded: %s", name, refusal)  # Its next role has it loaded again.

@@ -18,8 +18,7 @@ from millstream.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
-#: How much of the log is read at once, and how many records are replayed before others have their turn.
-READ_BYTES = 1024 * 1024
+#: How many records are replayed before others have their turn.
 REPLAYED_AT_ONCE = 200
 
 
@@ -41,12 +40,12 @@ class Marker(NamedTuple):
 Loaded = tuple[CoordinatorRecord, Origin] | Marker
 
 
-async def load(log: Log, machine: Machine, codec: Codec, workers: Workers) -> int:
+async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes_max: int) -> int:
     """Replay the whole log to ``machine``; where it ended.  A record that cannot be read is reported and skipped."""
     offset, end_offset = log.start_offset, log.end_offset
     while offset < end_offset:
         try:
-            piece = log.read(offset, READ_BYTES, end_offset)
+            piece = log.read(offset, bytes_max, end_offset)
         except ProtocolError as refusal:
             if refusal.code is not ErrorCode.CORRUPT_MESSAGE:
                 raise

@@ -125,6 +125,7 @@ class Ground:
             clock=self.clock,
             workers=SimWorkers(),
             purgatory=self.purgatory,
+            load_bytes=lambda: 100,
             write_timeout_ms=lambda: 5_000,
         )
         self.lead(1, isr)
