@@ -47,6 +47,7 @@ class RecordFormat:
     """
 
     def __init__(self, types: dict[int, tuple[type, type[Value]]]) -> None:
+        self.types = types
         self._readers = {number: (_key_decoder(key), value) for number, (key, value) in types.items()}
         self._numbers = {key: _pack_int16(number) for number, (key, _) in types.items()}
         self._values = dict(types.values())
@@ -80,7 +81,7 @@ class RecordFormat:
         except KeyError:
             raise CorruptFrame(f"a key of type {number} is not known") from None
         except (error, UnicodeDecodeError) as fault:
-            raise CorruptFrame(f"key {key.hex()}: {fault}") from fault
+            raise CorruptFrame(f"the record of key {key.hex()}: {fault}") from fault
         first, last = value_class.VERSIONS
         if not first <= version <= last:
             raise CorruptFrame(f"{value_class.__name__} v{version} is not known")
