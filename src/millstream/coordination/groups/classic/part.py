@@ -197,6 +197,20 @@ class ClassicPart:
     def replay_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None, origin: Origin) -> None:
         replay(self._groups, key, value, origin.timestamp_ms, self._report)
 
+    #: A question's request, or a timer's event -> who decides.
+    EVENTS: ClassVar[dict[type, Callable[["ClassicPart", Any, int], Decision]]] = {
+        JoinGroupRequest: join,
+        SyncGroupRequest: sync,
+        HeartbeatRequest: heartbeat,
+        LeaveGroupRequest: leave,
+        SessionExpired: session_expired,
+        InitialDelayOver: initial_delay_over,
+        JoinExpired: join_expired,
+        SyncExpired: sync_expired,
+        RebalanceWanted: rebalance_wanted,
+    }
+    REPLAYS: ClassVar[dict[type, Callable[["ClassicPart", Any, Any, Origin], None]]] = {GroupMetadataKey: replay_group}
+
     def _group(self, group_id: str) -> Group:
         if not group_id:
             raise ProtocolError(ErrorCode.INVALID_GROUP_ID)
@@ -239,21 +253,3 @@ def _let_go(group: ClassicGroup | None, identity: MemberIdentity, turn: Turn) ->
     except ProtocolError as refusal:
         return refusal.code
     return ErrorCode.NONE
-
-
-#: A question's request, or a timer's event -> who decides.
-EVENTS: Final[dict[type, Callable[[ClassicPart, Any, int], Decision]]] = {
-    JoinGroupRequest: ClassicPart.join,
-    SyncGroupRequest: ClassicPart.sync,
-    HeartbeatRequest: ClassicPart.heartbeat,
-    LeaveGroupRequest: ClassicPart.leave,
-    SessionExpired: ClassicPart.session_expired,
-    InitialDelayOver: ClassicPart.initial_delay_over,
-    JoinExpired: ClassicPart.join_expired,
-    SyncExpired: ClassicPart.sync_expired,
-    RebalanceWanted: ClassicPart.rebalance_wanted,
-}
-
-REPLAYS: Final[dict[type, Callable[[ClassicPart, Any, Any, Origin], None]]] = {
-    GroupMetadataKey: ClassicPart.replay_group,
-}
