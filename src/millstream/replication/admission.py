@@ -31,8 +31,6 @@ def checked_batch(records: memoryview) -> BatchHeader:
             ErrorCode.INVALID_RECORD,
             f"offset {header.base_offset}, sequence {header.base_sequence}: a producer starts both at 0, or has none",
         )
-    if header.is_transactional:
-        raise ProtocolError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction of that producer")
     return header
 
 

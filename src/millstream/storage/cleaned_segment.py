@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from millstream.model.batch import NO_TIMESTAMP
+from millstream.storage.aborted_index import AbortedTransaction, encode_entries
 from millstream.storage.files import Buffer, File, Files
 from millstream.storage.index import OffsetIndex, TimeIndex
-from millstream.storage.swap import CLEANED, INDEXES, LOG, SEGMENT_FILES, segment_path
+from millstream.storage.swap import ABORTED_INDEX, CLEANED, INDEXES, LOG, SEGMENT_FILES, segment_path
 
 Ints = npt.NDArray[np.int64]
 
@@ -85,10 +86,13 @@ class CleanedSegment:
             self._times += TimeIndex.ENTRY.pack(timestamp, offset - self.base_offset)
             self._noted_timestamp = timestamp
 
-    def close(self) -> None:
-        """Return when the log and both indexes are on disk, but for their names."""
+    def close(self, aborted: list[AbortedTransaction]) -> None:
+        """Return when the log and its indexes are on disk, but for their names."""
         self._note_time(self._max_timestamp, self._max_timestamp_offset)
-        for kind, entries in zip(INDEXES, (self._offsets, self._times), strict=True):
+        indexes: dict[str, Buffer] = dict(zip(INDEXES, (self._offsets, self._times), strict=True))
+        if aborted:
+            indexes[ABORTED_INDEX] = encode_entries(aborted)
+        for kind, entries in indexes.items():
             index = self._create(kind)
             index.append(entries)
             index.flush()

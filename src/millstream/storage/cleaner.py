@@ -21,6 +21,7 @@ from millstream.storage.compaction_plan import Dirt, SegmentSpan, dirt_of, dirti
 from millstream.storage.directory import LogDirectory
 from millstream.storage.log import Log
 from millstream.storage.manager import Logs
+from millstream.storage.replay import aborted_of
 from millstream.storage.segment import Segment
 from millstream.storage.swap import discard_cleaned
 
@@ -123,6 +124,8 @@ class Cleaner:
 
     def _job(self, log: Log, dirt: Dirt) -> CompactionJob:
         config, broker = log.config, self._config()
+        for segment in log.segments.with_aborted:
+            aborted_of(log, segment)  # The worker reads the files, and must find them whole.
         segments = [_span(segment, log) for segment in log.segments]
         bytes_per_second = broker.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND)
         return CompactionJob(

@@ -8,7 +8,8 @@ What stays, as in Apache Kafka:
 - a record that no later one of its key supersedes; one without a key never does;
 - a tombstone until ``delete.retention.ms`` after the pass that first saw it as the last word on its key: that pass
   writes the time into the batch (attribute bit 6, base timestamp), and a pass after that time drops it;
-- a marker as long as data of its transaction is there, and then for the same time;
+- a marker as long as data of its transaction is there, and then for the same time; an aborted transaction stays in
+  the index until a pass that found no data of it;
 - a producer's last batch and each segment's last one, if need be empty, since they carry sequence and end;
 - everything of a batch that loses no record, byte for byte.
 """
@@ -19,13 +20,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from millstream.model.records import control_kind, decode_batch
+from millstream.storage.aborted_index import AbortedTransaction, decode_entries
 from millstream.storage.chunk import Chunk, Flags, Records, chunks
 from millstream.storage.cleaned_segment import CleanedSegment
 from millstream.storage.compaction_job import CleanedGroup, CompactionJob, CompactionResult
 from millstream.storage.compaction_plan import SegmentSpan, group_segments
 from millstream.storage.offset_map import OffsetMap, key_identities
 from millstream.storage.survivors import Survival, survivors
-from millstream.storage.swap import LOG, discard_cleaned, segment_path
+from millstream.storage.swap import ABORTED_INDEX, LOG, discard_cleaned, segment_path
 from millstream.storage.transaction_fates import Marker, Transactions
 
 #: How much larger compressed data may turn out, as long as nothing is known of it.
@@ -63,6 +65,8 @@ class Compaction:
         self._transactions = Transactions(self._find_markers, job.first_dirty_offset)
         self._result = CompactionResult(cleaned_to=job.first_dirty_offset)
         self._inflation = INFLATION_GUESS
+        #: Where the markers are that no data is left of.
+        self._emptied: set[int] = set()
 
     def run(self) -> CompactionResult:
         self._result.cleaned_to = self._note_keys()
@@ -142,7 +146,7 @@ class Compaction:
                 cleaned.append(data, batches)
                 self._throttle.spend(len(data))
                 result.records_kept += records_kept
-        cleaned.close()
+        cleaned.close(self._aborted_left(group))
         if is_same:
             discard_cleaned(job.files, job.folder, cleaned.base_offset)
             return
@@ -150,6 +154,15 @@ class Compaction:
         result.groups.append(
             CleanedGroup(cleaned.base_offset, cleaned.size, tuple(segment.base_offset for segment in group))
         )
+
+    def _aborted_left(self, group: list[SegmentSpan]) -> list[AbortedTransaction]:
+        """The aborted transactions of the group's segments, without those of which no data was there any more."""
+        job, left = self._job, []
+        for segment in group:
+            path = segment_path(job.folder, segment.base_offset, ABORTED_INDEX)
+            if job.files.exists(path):
+                left += decode_entries(job.files.read(path))
+        return [entry for entry in left if entry.last_offset not in self._emptied]
 
     def _judge(self, chunk: Chunk, ends_group: bool) -> Survival:
         """Which records of the chunk stay, and which batches must, with or without any."""
@@ -161,6 +174,8 @@ class Compaction:
         for batch in np.flatnonzero(is_noted & (chunk.is_transactional | chunk.is_control)).tolist():
             if chunk.is_control[batch]:
                 ends_empty[batch] = transactions.end(int(chunk.producer_ids[batch]))
+                if ends_empty[batch]:
+                    self._emptied.add(int(chunk.base_offsets[batch]))
                 discarded[batch] = ends_empty[batch] and is_past_horizon[batch]
             else:
                 transactions.see_data(int(chunk.producer_ids[batch]))

@@ -65,10 +65,12 @@ class FlushPlan:
         """Make it a full flush."""
         for segment in self.segments:
             segment.flush_indexes()
-            for index in (segment.offsets, segment.times):
+            for index in segment.indexes:
                 if not index.is_synced:
                     index.is_synced = True
                     self._small.append(index.path)
+                    if index is segment.aborted:  # Its name may be new, long after those of the others.
+                        self._folders = self._folders or [log.folder]
         if not log.epochs.is_synced:
             log.epochs.is_synced = True
             self._small.append(log.epochs.path)

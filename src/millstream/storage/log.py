@@ -24,7 +24,8 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
-from millstream.storage import lookup, trimming
+from millstream.storage import isolation, lookup, trimming
+from millstream.storage.aborted_index import AbortedTransaction
 from millstream.storage.checkpoint import LEADER_EPOCHS
 from millstream.storage.directory import LogDirectory
 from millstream.storage.flush import Flusher
@@ -307,7 +308,9 @@ class Log:
             self._recent_offsets.append(offset)
             self._recent_positions.append(position)
             if header.producer_id >= 0:
-                self.producers.take_in(header, records, at, offset, timestamp)
+                ended = self.producers.take_in(header, records, at, offset, timestamp)
+                if ended is not None and ended.is_aborted:
+                    self.segments.note_aborted(ended.entry)
             position += size
             offset = last_offset + 1
         if len(self._recent_offsets) > 2 * RECENT_BATCHES:
@@ -390,6 +393,10 @@ class Log:
         except DamagedBatch as damage:
             raise lookup.corrupt(self, damage) from damage
         return None
+
+    def aborted_within(self, piece: FileSlice, offset: int, upper: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader of committed records must know of to read what ``read`` gave."""
+        return isolation.aborted_within(self, piece, offset, upper) if self.segments.with_aborted else []
 
     def check(self, piece: FileSlice, offset: int) -> None:
         """Check the CRCs of what ``read`` gave for ``offset``; CORRUPT_MESSAGE if the first batch's is wrong.

@@ -6,9 +6,19 @@ A pure machine: ``check`` decides about a batch, ``advance`` and ``complete`` re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from millstream.model.batch import NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MASK, BatchHeader, Buffer
+from millstream.model.batch import (
+    CONTROL,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    SEQUENCE_MASK,
+    TRANSACTIONAL,
+    BatchHeader,
+    Buffer,
+)
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import COMMIT, control_kind, coordinator_epoch, decode_batch
+from millstream.storage.aborted_index import AbortedTransaction
+from millstream.storage.verification import UNVERIFIED, Verification
 
 #: Kafka's producers keep at most five batches in flight, so a repeat is one of the last five.
 BATCHES_REMEMBERED = 5
@@ -53,6 +63,11 @@ class Producer:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def holds(self, header: BatchHeader) -> bool:
+        """Whether the batch repeats one that is remembered."""
+        sequences = (header.base_sequence, header.last_sequence)
+        return header.producer_epoch == self.epoch and any(batch[:2] == sequences for batch in self.batches)
+
     def copy(self) -> "Producer":
         twin = Producer(self.producer_id, self.epoch)
         twin.batches = self.batches.copy()
@@ -77,18 +92,24 @@ class EndMarker(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction whose marker is in the log."""
+    """A transaction whose marker is in the log, and what the index keeps of it if it was aborted."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    entry: AbortedTransaction
     is_aborted: bool
+
+    @property
+    def first_offset(self) -> int:
+        return self.entry.first_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.entry.last_offset
 
 
 class ProducerStates:
     """Every producer of one partition; ``end_offset`` is the first offset not yet taken in."""
 
-    __slots__ = ("_by_id", "_completed", "_ongoing", "end_offset")
+    __slots__ = ("_by_id", "_completed", "_ongoing", "_verifying", "end_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.end_offset = end_offset
@@ -97,6 +118,8 @@ class ProducerStates:
         self._ongoing: dict[int, int] = {}
         #: Ended transactions that the high watermark may not have passed yet.
         self._completed: list[CompletedTransaction] = []
+        #: Producers whose coordinator is being asked whether a transaction may begin here.
+        self._verifying: dict[int, Verification] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -111,8 +134,10 @@ class ProducerStates:
         """Take over a producer that a snapshot kept."""
         self._by_id[producer.producer_id] = producer
         if producer.txn_first_offset != NO_OFFSET:
+            is_last = not self._ongoing or next(reversed(self._ongoing)) < producer.txn_first_offset
             self._ongoing[producer.txn_first_offset] = producer.producer_id
-            self._ongoing = dict(sorted(self._ongoing.items()))
+            if not is_last:
+                self._ongoing = dict(sorted(self._ongoing.items()))
 
     def draft(self) -> "ProducerStates":
         """A copy in which several batches of one request can be checked, each after the one before."""
@@ -174,26 +199,81 @@ class ProducerStates:
             f"producer {header.producer_id} sent sequence {header.base_sequence} after {last}",
         )
 
-    def check_marker(self, header: BatchHeader, marker: EndMarker) -> None:
-        """Refuse a marker of a fenced producer or of a coordinator that has been replaced."""
+    def check_marker(self, header: BatchHeader, marker: EndMarker, *, is_bumped: bool = False) -> None:
+        """Refuse a marker of a fenced producer or of a coordinator that has been replaced.
+
+        With transaction version 2 the marker's epoch ``is_bumped``: above that of the transaction's records.  One that
+        is not belongs to an earlier transaction and must not end this one; with none open it is the same one again.
+        """
         producer = self._by_id.get(header.producer_id)
         if producer is None:
             return
-        if header.producer_epoch < producer.epoch:
-            raise ProtocolError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer has epoch {producer.epoch}")
+        is_late = is_bumped and header.producer_epoch == producer.epoch and producer.txn_first_offset != NO_OFFSET
+        if is_late or header.producer_epoch < producer.epoch:
+            raise ProtocolError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {producer.epoch}, the marker {header.producer_epoch}",
+            )
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise ProtocolError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"the coordinator has epoch {producer.coordinator_epoch}"
             )
 
-    def take_in(self, header: BatchHeader, buffer: Buffer, at: int, first_offset: int, timestamp: int) -> None:
-        """Record the batch at ``at`` in ``buffer``, which now lies in the log from ``first_offset`` on."""
-        if not header.is_control:
-            self.advance(header, first_offset, timestamp)
+    # Transactions that begin.
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here in that epoch."""
+        producer = self._by_id.get(producer_id)
+        return producer is not None and producer.txn_first_offset != NO_OFFSET and producer.epoch == epoch
+
+    def begin_verification(self, header: BatchHeader, *, adds: bool, now_ms: int) -> Verification:
+        """The guard under which the batch may begin a transaction once the coordinator has agreed to it."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is not None and header.producer_epoch < producer.epoch:
+            raise ProtocolError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {producer.epoch}, the batch {header.producer_epoch}",
+            )
+        verification = self._verifying.get(header.producer_id)
+        if verification is None:
+            verification = Verification(header.producer_epoch, header.base_sequence, adds=adds, now_ms=now_ms)
+            self._verifying[header.producer_id] = verification
+        else:
+            verification.widen(header)
+        return verification
+
+    def check_verified(self, header: BatchHeader, guard: Verification | None) -> None:
+        """Refuse a transactional batch that would begin a transaction its coordinator has not, or no longer, agreed to.
+
+        A repeat of a batch in the log, and a batch of an old epoch, are left to ``check``.
+        """
+        producer = self._by_id.get(header.producer_id)
+        if guard is UNVERIFIED or self.is_in_transaction(header.producer_id, header.producer_epoch):
             return
+        if producer is not None and (header.producer_epoch < producer.epoch or producer.holds(header)):
+            return
+        if guard is None or self._verifying.get(header.producer_id) is not guard:
+            raise ProtocolError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} has no transaction open here"
+            )
+        is_new = producer is None or not producer.batches
+        if header.base_sequence > guard.lowest_sequence or (guard.adds and is_new and header.base_sequence > 0):
+            raise self._out_of_order(header, NO_SEQUENCE if producer is None else producer.last_sequence)
+
+    # Recording what was appended.
+
+    def take_in(
+        self, header: BatchHeader, buffer: Buffer, at: int, first_offset: int, timestamp: int
+    ) -> CompletedTransaction | None:
+        """Record the batch at ``at`` in ``buffer``, which now lies in the log from ``first_offset`` on.
+
+        The transaction that it ended, if it did.
+        """
+        if not header.attributes & CONTROL:
+            self.advance(header, first_offset, timestamp)
+            return None
         marker = end_marker(buffer, at)
-        if marker is not None:
-            self.complete(header, marker, first_offset)
+        return None if marker is None else self.complete(header, marker, first_offset)
 
     def advance(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """Record a data batch that now lies in the log from ``first_offset`` on."""
@@ -211,9 +291,10 @@ class ProducerStates:
             del batches[0]
             producer.has_history = True
         producer.last_timestamp = timestamp
-        if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
+        if header.attributes & TRANSACTIONAL and producer.txn_first_offset == NO_OFFSET:
             producer.txn_first_offset = first_offset
             self._ongoing[first_offset] = header.producer_id
+            self._verifying.pop(header.producer_id, None)
         self.end_offset = last_offset + 1
 
     def complete(self, header: BatchHeader, marker: EndMarker, offset: int) -> CompletedTransaction | None:
@@ -225,16 +306,21 @@ class ProducerStates:
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
         self.end_offset = offset + header.last_offset_delta + 1
+        self._verifying.pop(header.producer_id, None)
         first_offset, producer.txn_first_offset = producer.txn_first_offset, NO_OFFSET
         if first_offset == NO_OFFSET:
             return None
         self._ongoing.pop(first_offset, None)
-        ended = CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit)
+        stable_offset = next(iter(self._ongoing), self.end_offset)
+        entry = AbortedTransaction(header.producer_id, first_offset, offset, stable_offset)
+        ended = CompletedTransaction(entry, not marker.is_commit)
         self._completed.append(ended)
         return ended
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction starts that is open, or ended by a marker not below ``high_watermark``."""
+        if not self._ongoing and not self._completed:
+            return None
         if self._completed:
             self._completed = [ended for ended in self._completed if ended.last_offset >= high_watermark]
         undecided = next(iter(self._ongoing), None)
@@ -252,6 +338,9 @@ class ProducerStates:
         ]
         for producer_id in gone:
             del self._by_id[producer_id]
+        for producer_id, verification in list(self._verifying.items()):
+            if now_ms - verification.begun_ms >= expiration_ms:
+                del self._verifying[producer_id]
 
     def remember_older(self, producer_id: int, older: list[RememberedBatch]) -> None:
         """Put batches found in the log, oldest first, before the ones remembered."""
@@ -263,6 +352,7 @@ class ProducerStates:
         self._by_id.clear()
         self._ongoing.clear()
         self._completed.clear()
+        self._verifying.clear()
         self.end_offset = end_offset
 
 

@@ -24,11 +24,13 @@ from millstream.model.batch import (
     header_at,
 )
 from millstream.model.ids import TopicPartition, Uuid
+from millstream.storage.aborted_index import ABORTED_INDEX_SUFFIX
 from millstream.storage.checkpoint import DamagedCheckpoint
 from millstream.storage.directory import LogDirectory
 from millstream.storage.log import Log
 from millstream.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from millstream.storage.producer_state import BATCHES_REMEMBERED
+from millstream.storage.replay import aborted_of, reload_producers
 from millstream.storage.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -37,7 +39,6 @@ from millstream.storage.segment import (
     Segment,
 )
 from millstream.storage.swap import CLEANED, SWAP, finish_swaps
-from millstream.storage.trimming import reload_producers
 from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
 
 _TEMPORARY = (DELETED_SUFFIX, CLEANED, SWAP, ".tmp")
@@ -81,6 +82,7 @@ def load_log(
     if is_clean:
         log.snapshots.remove_after(log.end_offset)
         reload_producers(log, log.end_offset)
+        aborted_of(log, log.segments.active)
         log.recovery_point = log.flusher.durable_offset = log.end_offset
     return log
 
@@ -108,10 +110,14 @@ def _find_segments(log: Log) -> list[Segment]:
             files.remove(f"{folder}/{name}")
     log.snapshots.offsets = [int(name[:_OFFSET_DIGITS]) for name in names if _is_numbered(name, SNAPSHOT_SUFFIX)]
     now_ms = log.directory.clock.now_ms()
-    return [
-        Segment(log.directory.open_files, folder, base, files.size(f"{folder}/{base:020d}{LOG_SUFFIX}"), now_ms)
-        for base in bases
-    ]
+    segments, present = [], set(names)
+    for base in bases:
+        size = files.size(f"{folder}/{base:020d}{LOG_SUFFIX}")
+        segment = Segment(log.directory.open_files, folder, base, size, now_ms)
+        if f"{base:020d}{ABORTED_INDEX_SUFFIX}" in present:
+            segment.expect_aborted()
+        segments.append(segment)
+    return segments
 
 
 def _is_numbered(name: str, suffix: str) -> bool:
@@ -263,7 +269,7 @@ class _Recovery:
                 batches += 1
                 if producer_id >= 0:
                     if attributes & _IN_TRANSACTION:
-                        self._take_in_now(fields, window, at)
+                        self._take_in_now(segment, fields, window, at)
                     elif producer_id in latest:
                         latest[producer_id].append(fields)
                     else:
@@ -288,10 +294,12 @@ class _Recovery:
         self._previous_epoch = previous_epoch
         return at
 
-    def _take_in_now(self, fields: tuple[int, ...], window: bytes, at: int) -> None:
+    def _take_in_now(self, segment: Segment, fields: tuple[int, ...], window: bytes, at: int) -> None:
         header = BatchHeader._make(fields)
         self._take_in_latest(header.producer_id)
-        self._log.producers.take_in(header, window, at, header.base_offset, header.max_timestamp)
+        ended = self._log.producers.take_in(header, window, at, header.base_offset, header.max_timestamp)
+        if ended is not None and ended.is_aborted:
+            segment.note_aborted(ended.entry)
 
     def _take_in_latest(self, producer_id: int) -> None:
         for fields in self._latest.pop(producer_id, ()):

@@ -1,17 +1,18 @@
-"""One segment of a log: a file of batches named after its first offset, and its two indexes."""
+"""One segment of a log: a file of batches named after its first offset, and its indexes."""
 
 import logging
 
 from millstream.model.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, header_at
+from millstream.storage.aborted_index import ABORTED_INDEX_SUFFIX, AbortedIndex, AbortedTransaction
 from millstream.storage.files import File
-from millstream.storage.index import OffsetIndex, TimeIndex
+from millstream.storage.index import Index, OffsetIndex, TimeIndex
 from millstream.storage.open_files import OpenFiles
 from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, Place, headers, places
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 #: Offsets in the indexes are relative to the segment's first, in 31 bits.
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -32,6 +33,7 @@ class Segment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "_open_files",
+        "aborted",
         "base_offset",
         "created_ms",
         "file",
@@ -53,6 +55,8 @@ class Segment:
         self.file: File | None = None
         self.offsets = OffsetIndex(open_files, f"{self.stem}{OFFSET_INDEX_SUFFIX}")
         self.times = TimeIndex(open_files, f"{self.stem}{TIME_INDEX_SUFFIX}")
+        #: The transactions whose abort is in this segment; None when there is none.
+        self.aborted: AbortedIndex | None = None
         #: The first batch's greatest timestamp: age is counted from it.
         self.first_timestamp = NO_TIMESTAMP
         self.roll_jitter_ms = 0
@@ -122,6 +126,22 @@ class Segment:
             self.unindexed_bytes = 0
         self.unindexed_bytes += size
 
+    def note_aborted(self, entry: AbortedTransaction) -> None:
+        """A marker was written that ends a transaction in vain."""
+        if self.aborted is None:
+            self.expect_aborted(is_filed=False)
+        assert self.aborted is not None
+        self.aborted.append(entry)
+
+    def expect_aborted(self, *, is_filed: bool = True) -> None:
+        """There is a file of aborted transactions, or there will be."""
+        self.aborted = AbortedIndex(self._open_files, f"{self.stem}{ABORTED_INDEX_SUFFIX}", is_filed=is_filed)
+
+    @property
+    def indexes(self) -> list[Index | AbortedIndex]:
+        """Whatever stands beside the batches."""
+        return [self.offsets, self.times] if self.aborted is None else [self.offsets, self.times, self.aborted]
+
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
         """How old the segment is to a batch of ``timestamp``: by its first batch, without one by the clock."""
         return timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
@@ -132,8 +152,8 @@ class Segment:
         self.times.extend_to(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def flush_indexes(self) -> None:
-        self.offsets.flush()
-        self.times.flush()
+        for index in self.indexes:
+            index.flush()
 
     # Finding.
 
@@ -245,7 +265,7 @@ class Segment:
         return next_offset
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> int:
-        """Make both indexes from the batches; the offset after the last of them."""
+        """Make offset and time index from the batches; the offset after the last of them."""
         self._clear(is_empty=True)
         next_offset = self.base_offset
         for position, header in headers(self.reader(), 0, self.size, STRIDE_BYTES):
@@ -257,6 +277,8 @@ class Segment:
     def trust_below(self, offset: int) -> int:
         """Keep only index entries below ``offset``, and if they cannot be trusted none; where to go on from."""
         self._clear(is_empty=False)
+        if self.aborted is not None:
+            self.aborted.trust_below(offset, self.base_offset)
         self.offsets.trust(offset - self.base_offset)
         if self.offsets.last is not None and not self._names_a_batch(*self.offsets.last):
             _log.warning("%s does not agree with its segment; it is made anew", self.offsets.path)
@@ -301,5 +323,7 @@ class Segment:
         relative_end = end_offset - self.base_offset
         self.offsets.keep(self.offsets.rank(relative_end))
         self.times.keep(self.times.rank(relative_end, by_value=True))
+        if self.aborted is not None:
+            self.aborted.keep_below(end_offset)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self._check_tail()

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from millstream.config.topic import TopicConfig
+from millstream.storage.aborted_index import ABORTED_INDEX_SUFFIX, AbortedTransaction
 from millstream.storage.directory import LogDirectory
 from millstream.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, Segment
 from millstream.storage.swap import swap_in
@@ -12,13 +13,15 @@ from millstream.storage.swap import swap_in
 class Segments:
     """Never empty once ``adopt`` or ``restart`` was called."""
 
-    __slots__ = ("_bases", "_directory", "_list", "active", "folder")
+    __slots__ = ("_bases", "_directory", "_list", "active", "folder", "with_aborted")
 
     def __init__(self, directory: LogDirectory, folder: str) -> None:
         self._directory = directory
         self.folder = folder
         self._list: list[Segment] = []
         self._bases: list[int] = []
+        #: Those that know of aborted transactions.
+        self.with_aborted: list[Segment] = []
 
     def __len__(self) -> int:
         return len(self._list)
@@ -40,9 +43,19 @@ class Segments:
 
     def adopt(self, segments: list[Segment]) -> None:
         """Stand on segments that were loaded."""
+        self._set(segments)
+        self.active = segments[-1]
+
+    def _set(self, segments: list[Segment]) -> None:
         self._list = segments
         self._bases = [segment.base_offset for segment in segments]
-        self.active = segments[-1]
+        self.with_aborted = [segment for segment in segments if segment.aborted is not None]
+
+    def note_aborted(self, entry: AbortedTransaction) -> None:
+        """A marker was written to the active segment that ends a transaction in vain."""
+        if self.active.aborted is None:
+            self.with_aborted.append(self.active)
+        self.active.note_aborted(entry)
 
     def since(self, offset: int) -> list[Segment]:
         """The segment that holds ``offset``, and those after it."""
@@ -65,8 +78,7 @@ class Segments:
         The caller sees to it that a segment is left, or begins one.
         """
         gone = set(map(id, dropped))
-        self._list = [segment for segment in self._list if id(segment) not in gone]
-        self._bases = [segment.base_offset for segment in self._list]
+        self._set([segment for segment in self._list if id(segment) not in gone])
         if self._list:
             self.active = self._list[-1]
         for segment in dropped:
@@ -94,6 +106,8 @@ class Segments:
             directory.doom(path, delay_ms)
         size = directory.files.size(f"{self.folder}/{base_offset:020d}{LOG_SUFFIX}")
         new = Segment(directory.open_files, self.folder, base_offset, size, directory.clock.now_ms())
+        if directory.files.exists(new.stem + ABORTED_INDEX_SUFFIX):
+            new.expect_aborted()
         kept = [segment for segment in self._list if segment not in old]
         self.adopt(sorted([*kept, new], key=lambda segment: segment.base_offset))
 

@@ -1,6 +1,7 @@
 """How a compacted segment takes the place of the ones it was made of, whatever moment the machine stops at.
 
-1. The worker writes X.log.cleaned, X.index.cleaned and X.timeindex.cleaned, flushes them and syncs their names.
+1. The worker writes X.log.cleaned, X.index.cleaned and X.timeindex.cleaned (and X.txnindex.cleaned, where aborted
+   transactions are left), flushes them and syncs their names.
 2. The loop renames the indexes and then the log to .swap. With the log's rename it is decided.
 3. The loop renames what is replaced to .deleted, then the indexes and at last the log to their own names.
 
@@ -12,6 +13,7 @@ from the file itself, by us and by Apache Kafka. At open ``finish_swaps`` goes o
 
 from collections.abc import Iterable, Sequence
 
+from millstream.storage.aborted_index import ABORTED_INDEX_SUFFIX
 from millstream.storage.files import Files
 from millstream.storage.walk import STRIDE_BYTES, places
 
@@ -20,10 +22,10 @@ SWAP = ".swap"
 DELETED = ".deleted"
 LOG = ".log"
 INDEXES = (".index", ".timeindex")
+#: Only where there is something to put into it.
+ABORTED_INDEX = ABORTED_INDEX_SUFFIX
 #: The log last, in every step.
-SEGMENT_FILES = (*INDEXES, LOG)
-#: Aborted transactions are compacted away whole, so a compacted segment has no such index.
-ABORTED_INDEX = ".txnindex"
+SEGMENT_FILES = (ABORTED_INDEX, *INDEXES, LOG)
 
 
 def segment_path(folder: str, base_offset: int, kind: str) -> str:
@@ -40,7 +42,7 @@ def swap_in(files: Files, folder: str, base_offset: int, replaced: Iterable[int]
         _rename(files, segment_path(folder, base_offset, kind), CLEANED, SWAP)
     deleted = []
     for old in replaced:
-        for kind in (ABORTED_INDEX, *SEGMENT_FILES):  # Renamed even where it would be replaced: freeing it takes long.
+        for kind in SEGMENT_FILES:  # Renamed even where it would be replaced: freeing it takes long.
             path = segment_path(folder, old, kind)
             if files.exists(path):
                 files.rename(path, path + DELETED)

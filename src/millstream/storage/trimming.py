@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.storage import retention
+from millstream.storage.replay import aborted_of, reload_producers
 from millstream.storage.retention import SegmentFacts
 from millstream.storage.segment import Segment
-from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
+from millstream.storage.walk import DamagedBatch
 
 if TYPE_CHECKING:
     from millstream.storage.log import Log
@@ -35,6 +36,7 @@ def truncate_to(log: "Log", offset: int) -> None:
             log.segments.drop(later, log.config.file_delete_delay_ms)
             log.directory.files.sync_folder(log.folder)  # Or a crash may bring them back behind what comes now.
         segment = log.segments.active
+        aborted_of(log, segment)
         place = segment.find(offset)
         if place is not None:
             if place.base_offset < log.start_offset:  # Nothing is left that could be read.
@@ -158,34 +160,3 @@ def _put_away(log: "Log", ending: str) -> str:
     except OSError as error:
         raise directory.fail(error) from error
     return path
-
-
-def reload_producers(log: "Log", end_offset: int) -> None:
-    """Know the producers as of ``end_offset``: from the newest snapshot, and the batches after it."""
-    log.producers.clear(log.start_offset)
-    snapshot = log.snapshots.newest(end_offset)
-    begin = log.start_offset
-    if snapshot is not None:
-        taken, producers = snapshot
-        begin = max(taken, begin)
-        for producer in producers:
-            log.producers.put(producer)
-    for segment in log.segments.pieces(begin, end_offset) if begin < end_offset else ():
-        try:
-            _take_in_producers(log, segment, begin, end_offset)
-        except DamagedBatch as damage:
-            _log.warning("%s: %s; producers after it are not known", segment.path, damage)
-    log.producers.end_offset = end_offset
-
-
-def _take_in_producers(log: "Log", segment: Segment, begin: int, end_offset: int) -> None:
-    place = segment.find(begin)
-    if place is None:
-        return
-    reader = segment.reader()
-    for position, header in headers(reader, place.position, segment.size, STRIDE_BYTES):
-        if header.base_offset >= end_offset:
-            return
-        if header.producer_id >= 0 and header.base_offset >= begin:
-            batch = reader.read(position, header.size) if header.is_control else b""
-            log.producers.take_in(header, batch, 0, header.base_offset, header.max_timestamp)

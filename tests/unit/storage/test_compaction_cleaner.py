@@ -101,6 +101,10 @@ class Ground:
             self.logs, self.workers, self.clock, Random(5), lambda: self.config, lambda partition: 1 << 60
         )
 
+    def reopen(self) -> None:
+        self.logs.close()
+        self.open()
+
     def log(self, partition: int = 0) -> Log:
         return made(self.logs, TopicPartition(TP.topic, partition), **self.changes)
 
@@ -385,6 +389,30 @@ def test_aborted_records_are_gone_for_every_reader(ground: Ground) -> None:
     fill(log)
     ground.clean()
     assert b"secret" not in [key for _, key, _ in content(log)]
+
+
+def test_an_aborted_transaction_leaves_the_index_a_pass_after_its_data(ground: Ground) -> None:
+    """Its own marker, of which no data is left, goes on for its time."""
+
+    def known() -> list[int]:
+        return [entry.producer_id for segment in ground.log().segments for entry in segment.aborted or ()]
+
+    log = ground.log()
+    put(log, ("secret", "aborted"), base_sequence=0, producer_id=4, producer_epoch=0, transactional=True)
+    append_marker(log, encode_marker(ABORT, producer_id=4, producer_epoch=1, timestamp=NOW_MS))
+    fill(log)
+    assert known() == [4]
+    ground.clean()
+    assert b"secret" not in [key for _, key, _ in content(log)]
+    assert known() == [4], "whoever reads the old segment still must know"
+    ground.reopen()
+    assert known() == [4]
+    fill(ground.log())
+    ground.clean()
+    assert known() == []
+    assert not list(Path(log.folder).glob("*.txnindex"))
+    ground.reopen()
+    assert known() == []
 
 
 def test_the_active_segment_is_rolled_when_its_records_waited_too_long(make_ground: GroundMaker) -> None:
