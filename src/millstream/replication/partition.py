@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.traffic import TopicTraffic
-from millstream.model.batch import BatchHeader, header_at
+from millstream.model.batch import TRANSACTIONAL, BatchHeader, header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition, Uuid
 from millstream.model.records import ABORT, COMMIT, encode_marker
@@ -17,9 +17,24 @@ from millstream.replication import admission
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership, Part, Role
 from millstream.storage.log import AppendOutcome, Log
+from millstream.storage.producer_state import EndMarker
+from millstream.storage.verification import Verification
 
 ALL_IN_SYNC = -1
 NO_EPOCH = -1
+#: From this transaction version on a marker's epoch is above that of its transaction's records (KIP-890).
+EPOCH_BUMPED_FROM = 2
+
+
+class ProducerRow(NamedTuple):
+    """A producer's standing in the partition; -1 for what it does not have."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
 
 
 class Divergence(NamedTuple):
@@ -59,8 +74,12 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction has ended."""
-        return self._watermark
+        """Below it every transaction has ended, and how is known to every in-sync replica."""
+        log, watermark = self.log, self._watermark
+        unstable = None if log is None else log.producers.first_unstable_offset(watermark)
+        if log is None or unstable is None or unstable >= watermark:
+            return watermark
+        return min(max(unstable, log.start_offset), watermark)  # What was removed is undecided no more.
 
     @property
     def config(self) -> TopicConfig:
@@ -104,12 +123,26 @@ class Partition:
 
     # Writing.
 
-    def append(self, log: Log, records: memoryview, header: BatchHeader, acks: int, now_ms: int) -> AppendOutcome:
-        """Append one checked batch to the log led here, and show it as soon as every in-sync replica has it."""
+    def append(
+        self,
+        log: Log,
+        records: memoryview,
+        header: BatchHeader,
+        acks: int,
+        now_ms: int,
+        guard: Verification | None = None,
+    ) -> AppendOutcome:
+        """Append one checked batch to the log led here, and show it as soon as every in-sync replica has it.
+
+        A transactional batch is taken where its transaction is open, and one that begins it here under the ``guard``
+        that ``begin_verification`` gave before the coordinator was asked.
+        """
         config, role = log.config, self.role
         if acks == ALL_IN_SYNC and len(role.others_in_sync) + 1 < config.min_insync_replicas:
             self._refuse_too_few(config.min_insync_replicas)
         admission.check_newest(header, config, now_ms)
+        if header.attributes & TRANSACTIONAL:
+            log.producers.check_verified(header, guard)
         outcome = log.append(records, ((0, header),), role.leadership.leader_epoch, now_ms)
         traffic = self.traffic
         traffic.produces.value += 1
@@ -119,21 +152,27 @@ class Partition:
         self._advance(log)
         return outcome
 
-    def append_internal(self, records: memoryview, now_ms: int) -> AppendOutcome:
-        """Append a batch of the broker's own coordinators; as for acks=all, enough replicas must be in sync."""
-        log = self.leader_log()
-        if len(self.role.others_in_sync) + 1 < log.config.min_insync_replicas:
-            self._refuse_too_few(log.config.min_insync_replicas)
-        outcome = log.append(
-            records, ((0, header_at(records)),), self.role.leadership.leader_epoch, now_ms, is_client=False
-        )
-        self._advance(log)
-        return outcome
+    def append_internal(self, records: memoryview, now_ms: int, guard: Verification | None = None) -> AppendOutcome:
+        """Append a batch of the broker's own coordinators; as for acks=all, enough replicas must be in sync.
+
+        Whether a transactional one may begin its transaction here is checked only under a ``guard``.
+        """
+        log, header = self.leader_log(), header_at(records)
+        if guard is not None:
+            log.producers.check_verified(header, guard)
+        return self._append_own(log, records, header, now_ms)
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, is_commit: bool, coordinator_epoch: int, now_ms: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        is_commit: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> AppendOutcome:
-        """Append the control record that ends a producer's transaction here."""
+        """Append the control record that ends a producer's transaction here, whether or not one is open."""
+        log = self.leader_log()
         marker = encode_marker(
             COMMIT if is_commit else ABORT,
             producer_id=producer_id,
@@ -141,7 +180,48 @@ class Partition:
             coordinator_epoch=coordinator_epoch,
             timestamp=now_ms,
         )
-        return self.append_internal(memoryview(marker), now_ms)
+        header = header_at(marker)
+        is_bumped = transaction_version >= EPOCH_BUMPED_FROM
+        log.producers.check_marker(header, EndMarker(is_commit, coordinator_epoch), is_bumped=is_bumped)
+        return self._append_own(log, memoryview(marker), header, now_ms)
+
+    def _append_own(self, log: Log, records: memoryview, header: BatchHeader, now_ms: int) -> AppendOutcome:
+        if len(self.role.others_in_sync) + 1 < log.config.min_insync_replicas:
+            self._refuse_too_few(log.config.min_insync_replicas)
+        outcome = log.append(records, ((0, header),), self.role.leadership.leader_epoch, now_ms, is_client=False)
+        self.traffic.bytes_in.value += len(records)
+        self.traffic.messages_in.value += header.record_count
+        self._advance(log)
+        log.producers.first_unstable_offset(self._watermark)  # Forgets what has ended, also where nobody reads.
+        return outcome
+
+    # Transactions that begin here.
+
+    def needs_verification(self, header: BatchHeader) -> bool:
+        """Whether a transactional batch would begin a transaction here, which the coordinator must agree to."""
+        return not self.leader_log().producers.is_in_transaction(header.producer_id, header.producer_epoch)
+
+    def begin_verification(self, header: BatchHeader, *, adds: bool = False) -> Verification:
+        """The guard to append the batch under once the coordinator has agreed; a marker in between voids it.
+
+        ``adds`` is for a producer that leaves it to us to have the partition added to its transaction.
+        """
+        log = self.leader_log()
+        return log.producers.begin_verification(header, adds=adds, now_ms=log.directory.clock.now_ms())
+
+    def producer_rows(self) -> list[ProducerRow]:
+        """What is remembered of each producer."""
+        return [
+            ProducerRow(
+                producer.producer_id,
+                producer.epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.txn_first_offset,
+            )
+            for producer in self.leader_log().producers
+        ]
 
     def _refuse_too_few(self, wanted: int) -> None:
         """As Kafka since 4.0, never ask for more replicas than the partition has."""
@@ -175,6 +255,7 @@ class Partition:
         if not 0 <= before_offset <= self._watermark:
             raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{before_offset} is above the high watermark")
         log.advance_start(before_offset)
+        self._purgatory.wake(self)  # With what was removed, open transactions may have gone.
         return log.start_offset
 
     # Reading.

@@ -11,6 +11,7 @@ from millstream.model.ids import ZERO_UUID
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
 from millstream.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -204,18 +205,21 @@ class Fetching:
 
     def _read_partition(self, partition: Partition, key: Key, wanted: Wanted, left: int) -> PartitionData:
         log = partition.leader_log(wanted.current_leader_epoch)
+        aborted: list[AbortedTransaction] | None = None
         if self._replica_id >= 0:
-            upper = log.end_offset
             partition.note_follower(self._replica_id, wanted.fetch_offset)
+            upper, stable_offset = log.end_offset, partition.last_stable_offset
         elif self._request.isolation_level == READ_COMMITTED:
-            upper = partition.last_stable_offset
+            upper = stable_offset = partition.last_stable_offset
+            aborted = []
         else:
-            upper = partition.high_watermark
+            upper, stable_offset = partition.high_watermark, partition.last_stable_offset
         row = PartitionData(
             partition_index=key.partition,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
+            last_stable_offset=stable_offset,
             log_start_offset=log.start_offset,
+            aborted_transactions=aborted,
             records=b"",
         )
         if wanted.last_fetched_epoch >= 0:
@@ -229,5 +233,10 @@ class Fetching:
         if records is not None and (records.length <= left or not self.pieces):
             self._is_past_segment |= wanted.fetch_offset < log.segments.active.base_offset
             row.records = records
+            if row.aborted_transactions is not None:
+                row.aborted_transactions = [
+                    AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+                    for each in log.aborted_within(records, wanted.fetch_offset, upper)
+                ]
             self.pieces.append(Piece(log, wanted.fetch_offset, records, row, partition.traffic))
         return row
