@@ -1,5 +1,6 @@
 """Requests that real clients sent, byte for byte after the frame's length: header and body."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -139,4 +140,13 @@ RECORDED = [
             "ffff000000010001740000000100000000ffffffff0000000000000000ffffffffffffffff00100000000000000000"
         ),
     ),
+]
+
+#: Groups and transactions: the same clients, Java's and its tools, and a broker's own, all against Apache Kafka;
+#: kept by ``tests/compatibility/record_coordinators``.
+RECORDED += [
+    RecordedFrame(client, request, int(version), bytes.fromhex(frame))
+    for client, request, version, frame in map(
+        str.split, Path(__file__).with_name("coordinators.txt").read_text().splitlines()
+    )
 ]

@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3 wrote into its internal topics, as ``tests/compatibility/record_internal_topics`` found it."""
+"""What Apache Kafka 4.3 wrote into its internal topics, as ``tests/compatibility/record_coordinators`` found it."""
 
 from pathlib import Path
 from typing import NamedTuple

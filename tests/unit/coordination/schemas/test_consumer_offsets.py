@@ -1,38 +1,42 @@
 """The records of ``__consumer_offsets``, held against those that Apache Kafka wrote."""
 
+from typing import TypeVar
+
 import pytest
 
 from millstream.coordination.schemas.consumer_offsets import (
     FORMAT,
     ClassicMemberMetadata,
     ClassicProtocol,
-    ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    TopicPartitions,
     decode_record,
     encode_record,
 )
 from millstream.coordination.schemas.record import CoordinatorRecord
+from millstream.protocol.schema import Value
 from tests.unit.coordination.schemas.recorded import RecordedRecord, recorded
 
 RECORDED = recorded("__consumer_offsets")
 DECODED = [decode_record(each.key, each.value) for each in RECORDED]
-TOPIC_ID = bytes.fromhex("7fbb0135c078409c87be33476fc4de00")
-COMMITTED_MS = 1794766768169
 
 
-def _values(key: object) -> list[object]:
-    return [record.value for record in DECODED if record.key == key]
+_V = TypeVar("_V", bound=Value)
+
+
+def _values(kind: type[_V], group: str) -> list[_V]:
+    """What was written of one kind for a group, tombstones left out; the group is the first field of every key."""
+    return [record.value for record in DECODED if isinstance(record.value, kind) and record.key[0] == group]
 
 
 @pytest.mark.parametrize("record", RECORDED, ids=lambda each: each.key.hex())
@@ -48,20 +52,18 @@ def test_kafka_wrote_every_kind_of_record_and_of_tombstone() -> None:
 
 
 def test_an_offset() -> None:
-    value, *_ = _values(OffsetCommitKey("classic", "in", 1))
-    assert value == OffsetCommitValue(offset=1, leader_epoch=0, commit_timestamp=COMMITTED_MS, topic_id=TOPIC_ID)
+    value, *_ = _values(OffsetCommitValue, "classic")
+    (topic,) = _values(ConsumerGroupTargetAssignmentMemberValue, "consumer")[0].topic_partitions
+    assert (value.offset, value.leader_epoch, value.metadata, value.topic_id) == (1, 0, "", topic.topic_id)
 
 
 def test_an_offset_committed_in_a_transaction_has_no_topic_id() -> None:
-    value, *_ = _values(OffsetCommitKey("copier", "in", 1))
-    assert isinstance(value, OffsetCommitValue)
+    value, *_ = _values(OffsetCommitValue, "copier")
     assert (value.offset, value.topic_id) == (1, bytes(16))
 
 
 def test_a_classic_group() -> None:
-    begun, settled, *_ = _values(GroupMetadataKey("classic"))
-    assert isinstance(begun, GroupMetadataValue)
-    assert isinstance(settled, GroupMetadataValue)
+    begun, settled, *_ = _values(GroupMetadataValue, "classic")
     assert begun == GroupMetadataValue(current_state_timestamp=begun.current_state_timestamp)
     (member,) = settled.members
     assert (settled.protocol_type, settled.generation, settled.protocol) == ("consumer", 1, "range")
@@ -73,29 +75,19 @@ def test_a_classic_group() -> None:
 
 
 def test_the_members_of_a_consumer_group_speak_either_protocol() -> None:
-    values = [record.value for record in DECODED if isinstance(record.key, ConsumerGroupMemberMetadataKey)]
-    by_regex, classic, *_ = values
-    assert isinstance(by_regex, ConsumerGroupMemberMetadataValue)
+    by_regex, classic, *_ = _values(ConsumerGroupMemberMetadataValue, "consumer")
     assert (by_regex.rack_id, by_regex.subscribed_topic_regex) == ("rack-1", "(^i.$)")
     assert by_regex.classic_member_metadata is None
-    assert isinstance(classic, ConsumerGroupMemberMetadataValue)
     assert classic.classic_member_metadata is not None
     assert classic.classic_member_metadata.session_timeout_ms == 45_000
     assert [each.name for each in classic.classic_member_metadata.supported_protocols] == ["cooperative-sticky"]
 
 
 def test_a_member_that_has_partitions_to_give_back() -> None:
-    values = [record.value for record in DECODED if isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey)]
-    assert (
-        ConsumerGroupCurrentMemberAssignmentValue(
-            member_epoch=2,
-            previous_member_epoch=2,
-            state=1,
-            assigned_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=[0], assignment_epochs=[2])],
-            partitions_pending_revocation=[TopicPartitions(topic_id=TOPIC_ID, partitions=[1], assignment_epochs=[2])],
-        )
-        in values
-    )
+    giving, *_ = (each for each in _values(ConsumerGroupCurrentMemberAssignmentValue, "consumer") if each.state == 1)
+    (kept,), (revoked,) = giving.assigned_partitions, giving.partitions_pending_revocation
+    assert {*kept.partitions, *revoked.partitions} == {0, 1}
+    assert (kept.assignment_epochs, revoked.assignment_epochs) == ([2], [2])
 
 
 def test_an_offset_that_expires_is_kept_in_the_version_that_can_say_so() -> None:
