@@ -1,6 +1,7 @@
 """The broker's settings that groups obey, under Kafka's names."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from millstream.config import groups
 from millstream.config.broker import BrokerConfig
@@ -33,8 +34,9 @@ class GroupSettings:
     has_consumer_protocol: bool = True
 
 
+@lru_cache(maxsize=2)
 def group_settings(config: BrokerConfig) -> GroupSettings:
-    """A broker's own values."""
+    """A broker's own values; asked for at every request, and reckoned once, for a config never changes."""
     return GroupSettings(
         group_initial_rebalance_delay_ms=config.get(groups.GROUP_INITIAL_REBALANCE_DELAY_MS),
         group_min_session_timeout_ms=config.get(groups.GROUP_MIN_SESSION_TIMEOUT_MS),

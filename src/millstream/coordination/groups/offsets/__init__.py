@@ -1,0 +1,1 @@
+"""Committed offsets: kept, read, deleted and let go of."""
