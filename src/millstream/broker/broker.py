@@ -11,6 +11,7 @@ from millstream.broker import adoption
 from millstream.broker.background import Background
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
+from millstream.broker.coordinators import Coordinators
 from millstream.broker.environment import Environment
 from millstream.broker.monitor import Monitor
 from millstream.broker.producer_ids import ProducerIds
@@ -22,6 +23,7 @@ from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
 from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
+from millstream.coordination.coordinator import Coordinator
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
 from millstream.model.errors import ProtocolError
@@ -55,6 +57,7 @@ class Broker:
     settings: LiveSettings
     controller: Controller
     producer_ids: ProducerIds
+    coordinators: Coordinators
 
     def __init__(self, config: BrokerConfig, environment: Environment, router: Router) -> None:
         self.id = config.broker_id
@@ -98,6 +101,11 @@ class Broker:
     def auto_creates_topics(self) -> bool:
         return self.settings.config.get(settings.AUTO_CREATE_TOPICS_ENABLE)
 
+    @property
+    def groups(self) -> Coordinator:
+        """Who coordinates consumer groups here."""
+        return self.coordinators.groups
+
     # Start and stop.
 
     async def start(self) -> None:
@@ -129,6 +137,9 @@ class Broker:
         self.cluster.cluster_id = await cluster_id(registry, environment.random, known)
         self.logs.identify(self.id, self.cluster.cluster_id)
         self.producer_ids = ProducerIds(registry, self.id)
+        self.coordinators = Coordinators(self)
+        self._undo.append(self.coordinators.close)
+        self.replicas.on_role = self.coordinators.role_changed
         await self._listen()
         self.replicas.broker_epoch = await register_broker(registry, self.id, self._registration())
         self.controller = Controller(
@@ -247,10 +258,12 @@ class Broker:
         return self.replicas.stop(order)
 
     async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        named = {topic.topic_name for topic in told.topic_states}
+        before = self.cluster.shapes(named)
         answer = self.cluster.update(told)
-        self.settings.forget_topics(
-            topic.topic_name for topic in told.topic_states if topic.topic_name not in self.cluster.topics
-        )
+        after = self.cluster.shapes(named)
+        self.settings.forget_topics(named - after.keys())
+        self.coordinators.topics_changed(name for name in named if before.get(name) != after.get(name))
         return answer
 
     # A log directory that fails while the broker runs.

@@ -1,5 +1,6 @@
 """The cluster as the controller last described it: what Metadata and its kin answer from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,6 +74,14 @@ class ClusterView:
     def name_of(self, topic_id: Uuid) -> str | None:
         """The topic of that id, if there is one."""
         return self._names.get(topic_id)
+
+    def shapes(self, names: Iterable[str]) -> dict[str, tuple[Uuid, int]]:
+        """The id and the number of partitions of each of these topics that exists."""
+        return {
+            name: (topic.topic_id, len(topic.partitions))
+            for name in names
+            if (topic := self.topics.get(name)) is not None
+        }
 
     def _update_topic(self, name: str, topic_id: Uuid, states: list[UpdateMetadataPartitionState]) -> None:
         topic = self.topics.get(name)
