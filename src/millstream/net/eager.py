@@ -8,8 +8,10 @@ Invariant: handlers await futures and nothing that asks for the current task (``
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
 
 
 class Suspended:
@@ -69,6 +71,40 @@ class Suspended:
         on_end, self._on_end = self._on_end, _nobody
         if not self._is_cancelled:
             on_end(result, error)
+
+
+class Begun(Generic[Result]):
+    """A coroutine begun at once inside another: either done already, or to be awaited for its result."""
+
+    __slots__ = ("_awaited", "_coroutine", "_result", "is_done")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
+        self._coroutine = coroutine
+        self.is_done = False
+        self._step(coroutine.send, None)
+
+    @property
+    def result(self) -> Result:
+        """What came of it, once it is done."""
+        assert self.is_done
+        return self._result
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        while not self.is_done:
+            try:
+                sent = yield self._awaited
+            except BaseException as error:
+                self._step(self._coroutine.throw, error)
+            else:
+                self._step(self._coroutine.send, sent)
+        return self._result
+
+    def _step(self, step: Callable[[Any], Any], what: Any) -> None:
+        try:
+            self._awaited = step(what)
+        except StopIteration as stop:
+            self.is_done = True
+            self._result: Result = stop.value
 
 
 def begin(

@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call, Disconnect
-from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, header_at
+from millstream.broker.handlers.verifying import Verifying
+from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, TRANSACTIONAL, header_at
 from millstream.model.compression import ZSTD
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.produce import (
@@ -17,6 +18,7 @@ from millstream.protocol.messages.produce import (
 )
 from millstream.replication import admission
 from millstream.replication.partition import ALL_IN_SYNC, Partition
+from millstream.storage.verification import Verification
 
 NO_ACKS = 0
 LEADER_ONLY = 1
@@ -37,9 +39,9 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
     """
     appending = Appending(broker, request, call.version)
-    if costly := appending.costly_to_look_at():
-        with call.connection.holding():
-            await appending.look_off_loop(costly)
+    costly = appending.costly_to_look_at()
+    if request.transactional_id is not None or costly:
+        await appending.prepare(costly, call)
     responses = []
     for topic in request.topic_data:
         rows = []
@@ -60,7 +62,7 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
 class Appending:
     """One request's appends: what was refused, and what the answer must wait for."""
 
-    __slots__ = ("_acks", "_broker", "_looked_at", "_now_ms", "_refusals", "_request", "_version", "owed")
+    __slots__ = ("_acks", "_broker", "_guards", "_looked_at", "_now_ms", "_refusals", "_request", "_version", "owed")
 
     def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
         self._broker = broker
@@ -69,6 +71,8 @@ class Appending:
         self._version = version
         self._now_ms = broker.clock.now_ms()
         self._refusals: dict[int, ProtocolError] = {}
+        #: What a batch that begins a transaction is appended under.
+        self._guards: dict[int, Verification] = {}
         self._looked_at: set[int] = set()
         self.owed: list[Owed] = []
 
@@ -99,18 +103,24 @@ class Appending:
         header = admission.checked_batch(records)
         if header.compression == ZSTD and self._version < ZSTD_FROM_VERSION:
             raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
+        guard = self._guard(data) if header.attributes & TRANSACTIONAL else None
         log = partition.leader_log()
         config = log.config
         if admission.needs_a_look(config) and id(data) not in self._looked_at:
             records = admission.looked_at(records, header, config, self._now_ms)
             header = header_at(records)
-        first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms)
+        first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms, guard)
         row = PartitionProduceResponse(
             index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
         )
         if partition.high_watermark <= last or log.needs_flush:
             self.owed.append((partition, last + 1, row))
         return row
+
+    def _guard(self, data: PartitionProduceData) -> Verification | None:
+        if self._request.transactional_id is None:
+            raise ProtocolError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction has an id")
+        return self._guards.get(id(data))
 
     def raise_if_refused(self) -> None:
         """Tell a client that wants no answers of a refusal, in the one way there is."""
@@ -138,7 +148,20 @@ class Appending:
                 is_deposed = partition.is_settled(offset)
                 row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_deposed else ErrorCode.REQUEST_TIMED_OUT
 
-    # Records that must be looked at.
+    # What must be known before anything is appended.
+
+    async def prepare(self, costly: list[tuple[Partition, PartitionProduceData]], call: Call) -> None:
+        """Ask the coordinator of a transaction, look at records; only if that takes time, others behind it wait."""
+        verifying = Verifying(self._broker, self._request, self._version)
+        is_asking = self._request.transactional_id is not None and verifying.begin()
+        if is_asking or costly:
+            with call.connection.holding():
+                self._keep_bytes()
+                if is_asking:
+                    await verifying.finish()
+                await self._look_off_loop(costly)
+        self._guards = verifying.guards
+        self._refusals |= verifying.refusals
 
     def costly_to_look_at(self) -> list[tuple[Partition, PartitionProduceData]]:
         """Batches whose records must be decoded and are many, or may be: a compressed one does not tell."""
@@ -154,12 +177,15 @@ class Appending:
                         found.append((partition, data))
         return found
 
-    async def look_off_loop(self, costly: list[tuple[Partition, PartitionProduceData]]) -> None:
-        """Decode batches in a thread; all bytes are copied first, since the frame will be read over."""
+    def _keep_bytes(self) -> None:
+        """Copy all bytes, since the frame will be read over."""
         for topic in self._request.topic_data:
             for data in topic.partition_data:
                 if data.records is not None:
                     data.records = memoryview(bytearray(data.records))
+
+    async def _look_off_loop(self, costly: list[tuple[Partition, PartitionProduceData]]) -> None:
+        """Decode batches in a thread."""
         for partition, data in costly:
             try:
                 assert data.records is not None
