@@ -26,6 +26,8 @@ from millstream.replication.purgatory import Purgatory
 logger = logging.getLogger(__name__)
 
 NO_PRODUCER = -1
+#: How soon a machine is told again of an event whose consequences could not be written down.
+TELL_AGAIN_AFTER_S = 1.0
 #: What a client is told where the log refused the coordinator's own records.
 CODES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -157,14 +159,21 @@ class Shard:
 
     def tell(self, event: Any) -> None:
         """Something happened: a timer, the outcome of an order, a change in the cluster."""
-        if self._machine is None:
+        machine = self._machine
+        if machine is None:
             return
         try:
-            self._carry_out(self._machine.decide(event, self._stage.clock.now_ms()))
+            self._carry_out(machine.decide(event, self._stage.clock.now_ms()))
         except ProtocolError as refusal:
             logger.warning("%s: %s could not be carried out: %s", self.partition.topic_partition, event, refusal)
+            if self._machine is machine:  # It happened all the same; a machine loaded anew will find out by itself.
+                self._loop.call_later(TELL_AGAIN_AFTER_S, self._tell_again, machine, event)
         except Exception:
             logger.exception("%s: %s went wrong", self.partition.topic_partition, event)
+
+    def _tell_again(self, machine: Machine, event: Any) -> None:
+        if self._machine is machine:
+            self.tell(event)
 
     @property
     def machine(self) -> Machine:
@@ -173,11 +182,13 @@ class Shard:
             raise ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._machine
 
-    def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool, coordinator_epoch: int) -> int:
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, *, is_commit: bool, coordinator_epoch: int, version: int = 0
+    ) -> int:
         """Append the marker that ends a producer's transaction here; the offset that must be safe before it is told."""
         machine = self.machine
         outcome = self.partition.append_marker(
-            producer_id, producer_epoch, is_commit, coordinator_epoch, self._stage.clock.now_ms()
+            producer_id, producer_epoch, is_commit, coordinator_epoch, self._stage.clock.now_ms(), version
         )
         self._end_offset = outcome.last_offset + 1
         machine.replay_marker(producer_id, is_commit=is_commit)

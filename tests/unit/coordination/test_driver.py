@@ -58,7 +58,7 @@ class Counter:
 
     def decide(self, event: Any, now_ms: int) -> Decision:
         if not isinstance(event, Question):
-            return Decision(records=[_record(event)])
+            return Decision(records=[_record(event)], is_pure=True)
         request = event.request
         if isinstance(request, Wait):
             self.waiting.append(event.ticket)
@@ -307,6 +307,19 @@ async def test_an_append_that_fails_refuses_the_question_and_no_more_where_nothi
     with pytest.raises(ProtocolError, match="NOT_COORDINATOR"):
         await ask(shard, Add(1, is_pure=False))
     assert not shard.is_active, "soft state had moved, so it is loaded again"
+
+
+@on_virtual_time
+async def test_an_event_whose_consequences_cannot_be_written_is_told_again() -> None:
+    ground = Ground()
+    shard = ground.shard()
+    await ask(shard, Add(1, after_ms=1_000))
+    ground.lead(2, leader=1)
+    await asyncio.sleep(1.5)
+    ground.lead(3)
+    assert await ask(shard, Show()) == 1
+    await asyncio.sleep(1)
+    assert await ask(shard, Show()) == 2
 
 
 @on_virtual_time
