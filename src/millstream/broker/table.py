@@ -28,6 +28,7 @@ from millstream.protocol.messages.describe_configs import DescribeConfigsRequest
 from millstream.protocol.messages.describe_groups import DescribeGroupsRequest
 from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from millstream.protocol.messages.describe_producers import DescribeProducersRequest
+from millstream.protocol.messages.describe_producers import DescribeProducersRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -78,6 +79,7 @@ ROUTES = Router(
         Route(DeleteGroupsRequest, groups.delete),
         Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
         Route(DescribeClusterRequest, metadata.cluster),
+        Route(DescribeProducersRequest, producers.describe_producers),
         Route(DescribeProducersRequest, producers.describe_producers),
         Route(OffsetDeleteRequest, groups.of_one_group),
         Route(ConsumerGroupHeartbeatRequest, groups.consumer_heartbeat),
