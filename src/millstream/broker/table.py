@@ -5,6 +5,7 @@ from millstream.broker.handlers import (
     configs,
     coordinators,
     fetch,
+    groups,
     log_dirs,
     metadata,
     offsets,
@@ -15,23 +16,35 @@ from millstream.broker.handlers import (
 from millstream.broker.routes import Route, Router
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
+from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from millstream.protocol.messages.create_partitions import CreatePartitionsRequest
 from millstream.protocol.messages.create_topics import CreateTopicsRequest
+from millstream.protocol.messages.delete_groups import DeleteGroupsRequest
 from millstream.protocol.messages.delete_records import DeleteRecordsRequest
 from millstream.protocol.messages.delete_topics import DeleteTopicsRequest
 from millstream.protocol.messages.describe_cluster import DescribeClusterRequest
 from millstream.protocol.messages.describe_configs import DescribeConfigsRequest
+from millstream.protocol.messages.describe_groups import DescribeGroupsRequest
 from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from millstream.protocol.messages.describe_producers import DescribeProducersRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
+from millstream.protocol.messages.heartbeat import HeartbeatRequest
 from millstream.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest
+from millstream.protocol.messages.join_group import JoinGroupRequest
+from millstream.protocol.messages.leave_group import LeaveGroupRequest
+from millstream.protocol.messages.list_groups import ListGroupsRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
 from millstream.protocol.messages.metadata import MetadataRequest
+from millstream.protocol.messages.offset_commit import OffsetCommitRequest
+from millstream.protocol.messages.offset_delete import OffsetDeleteRequest
+from millstream.protocol.messages.offset_fetch import OffsetFetchRequest
 from millstream.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from millstream.protocol.messages.produce import ProduceRequest
+from millstream.protocol.messages.sync_group import SyncGroupRequest
 
 #: Everything this broker answers.  ApiVersions is computed from this table, so what we advertise and what we
 #: serve cannot drift apart.
@@ -42,7 +55,15 @@ ROUTES = Router(
         Route(FetchRequest, fetch.handle),
         Route(ListOffsetsRequest, offsets.list_offsets),
         Route(MetadataRequest, metadata.metadata),
+        Route(OffsetCommitRequest, groups.commit),
+        Route(OffsetFetchRequest, groups.fetch),
         Route(FindCoordinatorRequest, coordinators.find),
+        Route(JoinGroupRequest, groups.join),
+        Route(HeartbeatRequest, groups.of_one_group),
+        Route(LeaveGroupRequest, groups.of_one_group),
+        Route(SyncGroupRequest, groups.of_one_group),
+        Route(DescribeGroupsRequest, groups.describe),
+        Route(ListGroupsRequest, groups.list_groups),
         Route(ApiVersionsRequest, api_versions.handle),
         Route(CreateTopicsRequest, topics.create),
         Route(DeleteTopicsRequest, topics.delete),
@@ -54,9 +75,13 @@ ROUTES = Router(
         Route(AlterConfigsRequest, configs.alter),
         Route(DescribeLogDirsRequest, log_dirs.describe),
         Route(CreatePartitionsRequest, topics.add_partitions),
+        Route(DeleteGroupsRequest, groups.delete),
         Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
         Route(DescribeClusterRequest, metadata.cluster),
         Route(DescribeProducersRequest, producers.describe_producers),
+        Route(OffsetDeleteRequest, groups.of_one_group),
+        Route(ConsumerGroupHeartbeatRequest, groups.consumer_heartbeat),
+        Route(ConsumerGroupDescribeRequest, groups.describe_consumer),
         Route(DescribeTopicPartitionsRequest, metadata.topic_partitions),
     ]
 )

@@ -1,24 +1,20 @@
 """Groups seen from outside: ListGroups (16), DescribeGroups (15), ConsumerGroupDescribe (69), DeleteGroups (42)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from millstream.coordination.decision import Decision, Question, reply
 from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMember, State
+from millstream.coordination.groups.consumer.description import described
 from millstream.coordination.groups.consumer.group import ConsumerGroup
-from millstream.coordination.groups.consumer.member import ConsumerMember
 from millstream.coordination.groups.group import ClusterTopics, Group, Groups
 from millstream.coordination.groups.offsets.part import OffsetsPart
 from millstream.coordination.groups.settings import GroupSettings
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import Uuid
 from millstream.protocol.messages.consumer_group_describe import (
-    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    Member,
-    TopicPartitions,
 )
 from millstream.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from millstream.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -32,8 +28,6 @@ from millstream.protocol.messages.list_groups import ListedGroup, ListGroupsRequ
 
 #: DescribeGroups has an error for a group that is not there from here on; before, it is shown as dead.
 NOT_FOUND_FROM = 6
-#: What ConsumerGroupDescribe calls the protocol that a member speaks.
-CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 class AdminPart:
@@ -120,44 +114,11 @@ class AdminPart:
     def _describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return DescribedConsumerGroup(
-                group_id=group_id,
-                group_state=group.state_name,
-                group_epoch=group.epoch,
-                assignment_epoch=group.assignment_epoch,
-                assignor_name=group.preferred_assignor(self._settings().group_consumer_assignors),
-                members=[self._describe_consumer_member(group, member) for member in group.members.values()],
-            )
+            return described(group, self._settings().group_consumer_assignors, self._topics)
         return DescribedConsumerGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=_why_not(group_id, group, "consumer"),
-        )
-
-    def _describe_consumer_member(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
-        return Member(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-            member_epoch=member.epoch,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            subscribed_topic_names=sorted(member.topics),
-            subscribed_topic_regex=member.regex or None,
-            assignment=self._assignment(member.assigned),
-            target_assignment=self._assignment(group.plans.get(member.member_id, {})),
-            member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
-        )
-
-    def _assignment(self, partitions: Mapping[Uuid, Iterable[int]]) -> Assignment:
-        """Partitions by topic, of the topics that are still there."""
-        views = ((self._topics.by_id(topic_id), indexes) for topic_id, indexes in partitions.items())
-        return Assignment(
-            topic_partitions=[
-                TopicPartitions(topic_id=view.topic_id, topic_name=view.name, partitions=sorted(indexes))
-                for view, indexes in views
-                if view is not None
-            ]
         )
 
     EVENTS: ClassVar[dict[type, Callable[["AdminPart", Any, int], Decision]]] = {

@@ -11,6 +11,7 @@ from millstream.coordination.decision import NOTHING, Decision, Origin, Question
 from millstream.coordination.groups.admin import AdminPart
 from millstream.coordination.groups.classic.group import ClassicGroup
 from millstream.coordination.groups.classic.part import ClassicPart
+from millstream.coordination.groups.consumer.part import ConsumerPart
 from millstream.coordination.groups.group import ClusterTopics, Groups
 from millstream.coordination.groups.offsets.part import OffsetsPart
 from millstream.coordination.groups.settings import GroupSettings
@@ -32,9 +33,11 @@ class GroupMachine:
     ) -> None:
         self.groups: Groups = {}
         self._report = report
+        consumer = ConsumerPart(self.groups, settings, topics, new_id, report)
         self.offsets = OffsetsPart(self.groups, settings, topics, ClassicGroup)
         self._parts: list[Any] = [
-            ClassicPart(self.groups, settings, new_id, report, None),  # type: ignore[arg-type]
+            consumer,
+            ClassicPart(self.groups, settings, new_id, report, consumer),
             self.offsets,
             AdminPart(self.groups, self.offsets, settings, topics),
         ]

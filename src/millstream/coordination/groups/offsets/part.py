@@ -304,12 +304,15 @@ class OffsetsPart:
         records = []
         answer = OffsetDeleteResponse()
         for topic in request.topics:
-            is_read = group.is_subscribed(topic.name)
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+            code = ErrorCode.NONE
+            if self._topics.by_name(topic.name) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif group.is_subscribed(topic.name):
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             indexes = [row.partition_index for row in topic.partitions]
             rows = [OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes]
             answer.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
-            if not is_read:
+            if code is ErrorCode.NONE:
                 records += [
                     CoordinatorRecord(OffsetCommitKey(group_id, topic.name, index), None)
                     for index in indexes
