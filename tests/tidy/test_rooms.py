@@ -64,8 +64,9 @@ PURE = (
 
 #: Whoever reads a clock, draws a number or starts a thread by itself; everyone else is given one.
 REACHING = {
-    "time": ("cli/*.py", "cli/*/*.py", "model/clock.py", "storage/compaction.py"),  # The last paces a worker process.
-    "threading": ("storage/directory.py",),  # For a lock alone.
+    # The application API runs in its user's own process; compaction paces a worker process.
+    "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
+    "threading": ("client/application/*.py", "storage/directory.py"),  # The second for a lock alone.
     "subprocess": (),
     "kazoo": ("registry/zookeeper.py",),
     "sqlite3": ("registry/store.py",),

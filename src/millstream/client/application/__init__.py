@@ -1,0 +1,1 @@
+"""The application API, over confluent-kafka: ``millstream`` itself re-exports it, and docs/api.md explains it."""

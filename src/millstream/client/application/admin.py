@@ -1,0 +1,292 @@
+"""Looking after a cluster: its topics, their settings and records, and its consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import OFFSET_END, ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as WirePartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing forgets to export them.
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from millstream.client.application.errors import BadUse, TopicExists, UnknownTopic, translated
+from millstream.client.application.settings import made, merged
+from millstream.client.application.start import Start, checked
+from millstream.client.application.topics import (
+    Broker,
+    ClusterInfo,
+    GroupInfo,
+    GroupSummary,
+    Member,
+    PartitionInfo,
+    Setting,
+    TopicInfo,
+)
+from millstream.model.ids import TopicPartition
+
+TIMEOUT_S = 30.0
+#: Leaves a count to the broker's settings.
+BROKER_DEFAULT = -1
+
+
+class Admin:
+    """Asks a cluster and changes it; every call waits for its answer, at most ``timeout_s``."""
+
+    def __init__(
+        self, bootstrap: str | None = None, *, timeout_s: float = TIMEOUT_S, config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._wire: Any = made(AdminClient, merged(bootstrap, {}, {}, config))
+        self._timeout_s = timeout_s
+        self._is_closed = False
+
+    # The cluster
+
+    def cluster(self) -> ClusterInfo:
+        """The cluster's id, its controller and its brokers."""
+        found = self._ask("asking for the cluster", self._client.describe_cluster(request_timeout=self._timeout_s))
+        brokers = [Broker(node.id, node.host, node.port, node.rack) for node in found.nodes]
+        controller = found.controller.id if found.controller is not None else None
+        return ClusterInfo(found.cluster_id, controller, sorted(brokers, key=lambda broker: broker.id))
+
+    # Topics
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, Kafka's internal ones only if asked for."""
+        try:
+            found = self._client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as exception:
+            raise translated(exception, "asking for the topics") from exception
+        return sorted(name for name in found if internal or not name.startswith("__"))
+
+    def describe_topic(self, name: str) -> TopicInfo:
+        """A topic's partitions, with their leaders and replicas."""
+        asked = self._client.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
+        found = self._ask(f"describing topic {name!r}", asked[name])
+        partitions = [
+            PartitionInfo(
+                index=row.id,
+                leader=row.leader.id if row.leader is not None and row.leader.id >= 0 else None,
+                replicas=[node.id for node in row.replicas],
+                in_sync=[node.id for node in row.isr],
+            )
+            for row in found.partitions
+        ]
+        return TopicInfo(found.name, str(found.topic_id), found.is_internal, partitions)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = BROKER_DEFAULT,
+        *,
+        replicas: int = BROKER_DEFAULT,
+        config: Mapping[str, str | int] | None = None,
+        exist_ok: bool = False,
+    ) -> bool:
+        """Make a topic; False when it was there and ``exist_ok``.  Settings are Kafka's, as ``retention.ms``."""
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
+        asked = self._client.create_topics([new], request_timeout=self._timeout_s)
+        try:
+            self._ask(f"creating topic {name!r}", asked[name])
+        except TopicExists:
+            if not exist_ok:
+                raise
+            return False
+        return True
+
+    def delete_topic(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Delete a topic and its records; False when there was none and ``missing_ok``."""
+        asked = self._client.delete_topics([name], request_timeout=self._timeout_s)
+        try:
+            self._ask(f"deleting topic {name!r}", asked[name])
+        except UnknownTopic:
+            if not missing_ok:
+                raise
+            return False
+        return True
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have so many partitions in all; keys may go to other partitions from then on."""
+        asked = self._client.create_partitions([NewPartitions(name, total)], request_timeout=self._timeout_s)
+        self._ask(f"adding partitions to {name!r}", asked[name])
+
+    # Settings
+
+    def topic_config(self, name: str) -> dict[str, Setting]:
+        """Every setting of a topic, by name."""
+        return self._config(ConfigResource.Type.TOPIC, name)
+
+    def set_topic_config(self, name: str, changes: Mapping[str, str | int | None]) -> None:
+        """Change some settings of a topic and leave the others; None takes one back to its default."""
+        self._set_config(ConfigResource.Type.TOPIC, name, changes)
+
+    def broker_config(self, broker: int) -> dict[str, Setting]:
+        """Every setting of a broker, by name."""
+        return self._config(ConfigResource.Type.BROKER, str(broker))
+
+    def set_broker_config(self, broker: int, changes: Mapping[str, str | int | None]) -> None:
+        """The same for a broker, as far as its settings can be changed while it runs."""
+        self._set_config(ConfigResource.Type.BROKER, str(broker), changes)
+
+    # Records
+
+    def offsets(self, topic: str, at: Start = "latest") -> dict[TopicPartition, int]:
+        """Offsets of every partition: its first, the one to come, or the first at or after a time (else the end)."""
+        indexes = [row.index for row in self.describe_topic(topic).partitions]
+        return self._offsets([TopicPartition(topic, index) for index in indexes], at)
+
+    def delete_records(self, before: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+        """Delete what lies before an offset (None: everything) in each partition; where each now starts."""
+        wanted = [WirePartition(*tp, OFFSET_END if offset is None else offset) for tp, offset in before.items()]
+        asked = self._client.delete_records(wanted, request_timeout=self._timeout_s)
+        return {
+            TopicPartition(p.topic, p.partition): self._ask(f"deleting records of {p.topic!r}", future).low_watermark
+            for p, future in asked.items()
+        }
+
+    # Groups
+
+    def groups(self) -> list[GroupSummary]:
+        """All consumer groups."""
+        asked = self._client.list_consumer_groups(request_timeout=self._timeout_s)
+        found = self._ask("asking for the groups", asked)
+        rows = [GroupSummary(row.group_id, _word(row.state), _word(row.type)) for row in found.valid]
+        return sorted(rows, key=lambda row: row.name)
+
+    def describe_group(self, group: str) -> GroupInfo:
+        """A group's state and its members."""
+        asked = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        found = self._ask(f"describing group {group!r}", asked[group])
+        members = [
+            Member(
+                id=row.member_id,
+                instance=row.group_instance_id,
+                client_id=row.client_id,
+                host=row.host,
+                partitions=[TopicPartition(p.topic, p.partition) for p in row.assignment.topic_partitions],
+            )
+            for row in found.members
+        ]
+        coordinator = found.coordinator.id if found.coordinator is not None else None
+        return GroupInfo(group, _word(found.state), _word(found.type), found.partition_assignor, coordinator, members)
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """What a group has committed."""
+        wanted = [ConsumerGroupTopicPartitions(group)]
+        asked = self._client.list_consumer_group_offsets(wanted, request_timeout=self._timeout_s)
+        found = self._ask(f"asking for the offsets of group {group!r}", asked[group])
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
+
+    def group_lag(self, group: str) -> dict[TopicPartition, int]:
+        """How many records lie between what a group has committed and the end of each partition."""
+        committed = self.group_offsets(group)
+        ends = self._offsets(committed, "latest")
+        return {tp: max(0, ends[tp] - offset) for tp, offset in committed.items()}
+
+    def reset_offsets(
+        self, group: str, topic: str, to: Start = "earliest", *, partitions: Iterable[int] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Let a group without members go on elsewhere in a topic, or in some of its partitions; where it then is."""
+        indexes = [row.index for row in self.describe_topic(topic).partitions] if partitions is None else partitions
+        found = self._offsets([TopicPartition(topic, index) for index in indexes], to)
+        wanted = ConsumerGroupTopicPartitions(group, [WirePartition(*tp, offset) for tp, offset in found.items()])
+        asked = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_s)
+        outcome = self._ask(f"resetting the offsets of group {group!r}", asked[group])
+        for row in outcome.topic_partitions:
+            if row.error is not None:
+                raise translated(KafkaException(row.error), f"resetting {row.topic}-{row.partition} of group {group!r}")
+        return found
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group without members, and with it what it has committed."""
+        asked = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
+        self._ask(f"deleting group {group!r}", asked[group])
+
+    # Ending
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._is_closed = True
+        self._wire = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Within
+
+    @property
+    def _client(self) -> Any:
+        if self._is_closed:
+            raise BadUse("the admin client is closed")
+        return self._wire
+
+    def _ask(self, doing: str, future: Future[Any]) -> Any:
+        try:
+            return future.result()
+        except KafkaException as exception:
+            raise translated(exception, doing) from exception
+
+    def _offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, int]:
+        chosen = list(partitions)
+        if isinstance(checked(at), int) or not chosen:
+            return {tp: at for tp in chosen if isinstance(at, int)}
+        asked = self._client.list_offsets(
+            {WirePartition(*tp): _spec(at) for tp in chosen}, request_timeout=self._timeout_s
+        )
+        found = {
+            TopicPartition(p.topic, p.partition): int(self._ask(f"asking for offsets of {p.topic!r}", future).offset)
+            for p, future in asked.items()
+        }
+        if isinstance(at, datetime) and (late := [tp for tp, offset in found.items() if offset < 0]):
+            found |= self._offsets(late, "latest")  # Nothing is as late as that.
+        return found
+
+    def _config(self, kind: Any, name: str) -> dict[str, Setting]:
+        resource = ConfigResource(kind, name)
+        asked = self._client.describe_configs([resource], request_timeout=self._timeout_s)
+        found = self._ask(f"asking for the settings of {name!r}", asked[resource])
+        return {
+            key: Setting(row.value, ConfigSource(row.source).name.lower(), row.is_default, row.is_read_only)
+            for key, row in sorted(found.items())
+        }
+
+    def _set_config(self, kind: Any, name: str, changes: Mapping[str, str | int | None]) -> None:
+        entries = [
+            ConfigEntry(
+                key,
+                None if value is None else str(value),
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in changes.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        asked = self._client.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        self._ask(f"changing the settings of {name!r}", asked[resource])
+
+
+def _word(of: Any) -> str:
+    return str(of.name).lower()
+
+
+def _spec(at: Start) -> Any:
+    specs: Any = OffsetSpec
+    if isinstance(at, datetime):
+        return specs.for_timestamp(int(at.timestamp() * 1000))
+    return specs.earliest() if at == "earliest" else specs.latest()

@@ -1,0 +1,79 @@
+"""What a consumer has fetched, handed out and had processed: the arithmetic of its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from confluent_kafka import Message
+from confluent_kafka import TopicPartition as WirePartition
+
+from millstream.model.ids import TopicPartition
+
+
+class Span(NamedTuple):
+    """The records of one partition that are not committed yet: from its first to before ``end``."""
+
+    first: int
+    end: int
+
+
+class Handed:
+    """Messages in the order they are handed out, and the spans that wait to be committed.
+
+    ``at`` is the next to be handed out; below ``done`` all have been processed. A record is processed when its consumer
+    comes back for the next one.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.at = 0
+        self.done = 0
+        self.spans: dict[TopicPartition, Span] = {}
+
+    def left(self) -> int:
+        """How many are still to be handed out."""
+        return len(self.messages) - self.at
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.messages.clear()
+        self.spans.clear()
+        self.at = self.done = 0
+
+    def fold(self, upto: int) -> None:
+        """Count the messages before this place into their spans, and let go of them."""
+        if upto == 0:
+            return
+        spans = self.spans
+        for message in self.messages[:upto]:
+            tp: TopicPartition = (message.topic(), message.partition())  # type: ignore[assignment]  # Cheaper, and equal.
+            offset: int = message.offset()  # type: ignore[assignment]
+            known = spans.get(tp)
+            spans[tp] = Span(offset if known is None else known[0], offset + 1)
+        del self.messages[:upto]
+        self.at -= upto
+        self.done = max(0, self.done - upto)
+
+    def offsets(self) -> list[WirePartition]:
+        """The spans' ends, as they are committed."""
+        return [WirePartition(topic, partition, span.end) for (topic, partition), span in self.spans.items()]
+
+    def drop(self, gone: Container[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Forget what is not handed out yet of some partitions; the first offset of each that had any."""
+        dropped: dict[TopicPartition, int] = {}
+        kept = []
+        for message in self.messages[self.at :]:
+            tp = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]
+            if tp in gone:
+                dropped.setdefault(tp, message.offset())  # type: ignore[arg-type]
+            else:
+                kept.append(message)
+        self.messages[self.at :] = kept
+        return dropped
+
+    def forget(self, gone: Container[tuple[str, int]]) -> None:
+        """Forget all there is of some partitions: another has them now."""
+        self.fold(self.at)
+        self.drop(gone)
+        self.spans = {tp: span for tp, span in self.spans.items() if tp not in gone}
