@@ -1,25 +1,76 @@
 """Subscription by pattern: which of the cluster's topics a pattern stands for.
 
-Kafka's patterns are RE2's.  What RE2 does not know, because no linear matcher can do it, is refused here too.
+Kafka's patterns are RE2's, which are matched in time linear in the name whatever they are, so that no client can hold
+up a coordinator with one.  Here a pattern in which Python's own matcher cannot lose its way is left to it, and any
+other goes through ``automaton``.  What RE2 does not know is refused.
 """
 
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Final
 
+from millstream.coordination.groups.consumer.automaton import Automaton, Unsupported
 from millstream.model.errors import ErrorCode, ProtocolError
+
+#: Parts of Python's own patterns that RE2 has not.
+_FOREIGN: Final = frozenset(
+    {
+        ops.ASSERT,
+        ops.ASSERT_NOT,
+        ops.GROUPREF,
+        ops.GROUPREF_EXISTS,
+        ops.ATOMIC_GROUP,
+        ops.POSSESSIVE_REPEAT,
+    }
+)
+_REPEATS: Final = frozenset({ops.MAX_REPEAT, ops.MIN_REPEAT})
+#: With so many repeats, none inside another, a backtracking matcher takes at most the square of a name's length.
+_REPEATS_MAX: Final = 2
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
     """The names that the whole pattern matches; INVALID_REGULAR_EXPRESSION where it is none."""
-    match = compiled(regex).fullmatch
-    return frozenset(name for name in names if match(name))
+    matches = _matcher(regex)
+    return frozenset(name for name in names if matches(name))
 
 
 @lru_cache(maxsize=256)
-def compiled(regex: str) -> re.Pattern[str]:
-    """The pattern, or INVALID_REGULAR_EXPRESSION."""
+def _matcher(regex: str) -> Callable[[str], object]:
     try:
-        return re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as fault:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # What Python finds doubtful means something else in RE2.
+            tree = parser.parse(regex)
+            pattern = re.compile(regex)
+        parts = list(_parts(tree))
+        if foreign := next((op for op, _ in parts if op in _FOREIGN), None):
+            raise Unsupported(f"{foreign} is not known to RE2")
+        return pattern.fullmatch if _is_tame(tree) else Automaton(tree).matches
+    except (re.error, Warning, Unsupported, OverflowError, RecursionError) as fault:
         raise ProtocolError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r}: {fault}") from fault
+
+
+def _parts(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Every part of a pattern, however deep."""
+    for op, argument in tree:
+        yield op, argument
+        for inner in _inner(argument):
+            yield from _parts(inner)
+
+
+def _is_tame(tree: Any) -> bool:
+    repeats = [argument for op, argument in _parts(tree) if op in _REPEATS]
+    is_nested = any(op in _REPEATS for *_, body in repeats for op, _ in _parts(body))
+    return len(repeats) <= _REPEATS_MAX and not is_nested
+
+
+def _inner(argument: Any) -> Iterator[Any]:
+    """The patterns within a part: itself, or among what its tuple or list holds."""
+    if isinstance(argument, parser.SubPattern):
+        yield argument
+    elif isinstance(argument, tuple | list):
+        for each in argument:
+            yield from _inner(each)
