@@ -254,5 +254,5 @@ class ClassicGroups(RuleBasedStateMachine):
         assert self.group is None or self.group.state is State.EMPTY
 
 
-ClassicGroups.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+ClassicGroups.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 TestClassicGroups = ClassicGroups.TestCase
