@@ -13,10 +13,12 @@ from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
 from millstream.broker.coordinators import Coordinators
 from millstream.broker.environment import Environment
+from millstream.broker.markers import Markers
 from millstream.broker.monitor import Monitor
 from millstream.broker.producer_ids import ProducerIds
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
+from millstream.broker.transactions import Transactions
 from millstream.config import broker as settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
@@ -58,6 +60,7 @@ class Broker:
     controller: Controller
     producer_ids: ProducerIds
     coordinators: Coordinators
+    transactions: Transactions
 
     def __init__(self, config: BrokerConfig, environment: Environment, router: Router) -> None:
         self.id = config.broker_id
@@ -66,6 +69,7 @@ class Broker:
         self.workers = environment.workers
         self.random = environment.random
         self.purgatory = Purgatory()
+        self.markers = Markers(self)
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
         self.metrics = Metrics(METRICS)
@@ -138,6 +142,7 @@ class Broker:
         self.logs.identify(self.id, self.cluster.cluster_id)
         self.producer_ids = ProducerIds(registry, self.id)
         self.coordinators = Coordinators(self)
+        self.transactions = Transactions(self.coordinators.transactions)
         self._undo.append(self.coordinators.close)
         self.replicas.on_role = self.coordinators.role_changed
         await self._listen()

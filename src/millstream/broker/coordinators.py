@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from millstream.broker.cluster_view import ClusterView, Endpoint, Topic
+from millstream.broker.transactions import transaction_machine
 from millstream.config import groups as group_config
 from millstream.config import transactions as transaction_config
 from millstream.config.broker import BrokerConfig
@@ -19,7 +21,7 @@ from millstream.coordination.groups.group import TopicsChanged, TopicView
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import group_settings
 from millstream.coordination.loading import Codec
-from millstream.coordination.schemas import consumer_offsets
+from millstream.coordination.schemas import consumer_offsets, transaction_state
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
 from millstream.replication.partition import Partition
@@ -119,7 +121,16 @@ class Coordinators:
             ),
             lambda: self._partition_count(CONSUMER_OFFSETS),
         )
-        self._by_topic = {each.topic: each for each in (self.groups,)}
+        self.transactions = Coordinator(
+            TRANSACTION_STATE,
+            self._stage(
+                partial(transaction_machine, broker),
+                Codec(transaction_state.encode_record, transaction_state.decode_record),
+                transaction_config.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE,
+            ),
+            lambda: self._partition_count(TRANSACTION_STATE),
+        )
+        self._by_topic = {each.topic: each for each in (self.groups, self.transactions)}
 
     # What the broker tells.
 
@@ -145,14 +156,18 @@ class Coordinators:
     async def find(self, topic: InternalTopic, key: str, listener: str) -> Endpoint:
         """The broker that coordinates ``key``, for a client that came by ``listener``; makes the topic at first."""
         view = self._broker.cluster
-        if topic.name not in view.topics:
-            await self._make(topic)
+        await self.ensure(topic)
         index = self._by_topic[topic.name].index_of(key)
         state = view.topics[topic.name].partitions.get(index)
         endpoint = None if state is None else view.brokers.get(state.leader, {}).get(listener)
         if endpoint is None:
             raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name}-{index} has no leader")
         return endpoint
+
+    async def ensure(self, topic: InternalTopic) -> None:
+        """Make the topic if there is none yet."""
+        if topic.name not in self._broker.cluster.topics:
+            await self._make(topic)
 
     async def _make(self, topic: InternalTopic) -> None:
         broker = self._broker
@@ -174,7 +189,7 @@ class Coordinators:
         return Stage(
             make_machine=make_machine,
             codec=codec,
-            perform=_perform_nothing,
+            perform=broker.markers.perform,
             clock=broker.clock,
             workers=broker.workers,
             purgatory=broker.purgatory,
@@ -190,7 +205,3 @@ class Coordinators:
             new_id=lambda: str(UUID(int=broker.random.getrandbits(128), version=4)),
             report=logger.warning,
         )
-
-
-async def _perform_nothing(order: Any) -> Any:
-    raise AssertionError(f"groups order nothing, and yet: {order}")

@@ -19,8 +19,6 @@ class Route:
     handler: Handler
     #: Advertise from an older version than is served: some clients read more into the minimum than it says.
     advertised_from: int | None = None
-    #: Serve no newer version than this: the message is known, what it asks for is not done yet.
-    served_to: int | None = None
 
     @property
     def key(self) -> int:
@@ -33,8 +31,8 @@ class Route:
 
     @property
     def versions(self) -> tuple[int, int]:
-        least, most = self.request.VERSIONS
-        return least, most if self.served_to is None else self.served_to
+        versions: tuple[int, int] = self.request.VERSIONS
+        return versions
 
     def refusal(self, code: ErrorCode, message: str | None) -> Any:
         """A response that says no more than the error, or None where this API has no place for one."""

@@ -12,8 +12,11 @@ from millstream.broker.handlers import (
     produce,
     producers,
     topics,
+    transactions,
 )
 from millstream.broker.routes import Route, Router
+from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from millstream.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
 from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -29,6 +32,8 @@ from millstream.protocol.messages.describe_groups import DescribeGroupsRequest
 from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from millstream.protocol.messages.describe_producers import DescribeProducersRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from millstream.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from millstream.protocol.messages.end_txn import EndTxnRequest
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
 from millstream.protocol.messages.heartbeat import HeartbeatRequest
@@ -38,6 +43,7 @@ from millstream.protocol.messages.join_group import JoinGroupRequest
 from millstream.protocol.messages.leave_group import LeaveGroupRequest
 from millstream.protocol.messages.list_groups import ListGroupsRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
+from millstream.protocol.messages.list_transactions import ListTransactionsRequest
 from millstream.protocol.messages.metadata import MetadataRequest
 from millstream.protocol.messages.offset_commit import OffsetCommitRequest
 from millstream.protocol.messages.offset_delete import OffsetDeleteRequest
@@ -45,6 +51,8 @@ from millstream.protocol.messages.offset_fetch import OffsetFetchRequest
 from millstream.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from millstream.protocol.messages.produce import ProduceRequest
 from millstream.protocol.messages.sync_group import SyncGroupRequest
+from millstream.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from millstream.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 #: Everything this broker answers.  ApiVersions is computed from this table, so what we advertise and what we
 #: serve cannot drift apart.
@@ -68,9 +76,13 @@ ROUTES = Router(
         Route(CreateTopicsRequest, topics.create),
         Route(DeleteTopicsRequest, topics.delete),
         Route(DeleteRecordsRequest, topics.delete_records),
-        # Version 6 asks for two-phase commit.
-        Route(InitProducerIdRequest, producers.init_producer_id, served_to=5),
+        Route(InitProducerIdRequest, producers.init_producer_id),
         Route(OffsetForLeaderEpochRequest, offsets.for_leader_epoch),
+        Route(AddPartitionsToTxnRequest, transactions.add_partitions),
+        Route(AddOffsetsToTxnRequest, transactions.add_offsets),
+        Route(EndTxnRequest, transactions.end),
+        Route(WriteTxnMarkersRequest, transactions.write_markers),
+        Route(TxnOffsetCommitRequest, transactions.commit_offsets),
         Route(DescribeConfigsRequest, configs.describe),
         Route(AlterConfigsRequest, configs.alter),
         Route(DescribeLogDirsRequest, log_dirs.describe),
@@ -79,6 +91,8 @@ ROUTES = Router(
         Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
         Route(DescribeClusterRequest, metadata.cluster),
         Route(DescribeProducersRequest, producers.describe_producers),
+        Route(DescribeTransactionsRequest, transactions.describe),
+        Route(ListTransactionsRequest, transactions.list_all),
         Route(OffsetDeleteRequest, groups.of_one_group),
         Route(ConsumerGroupHeartbeatRequest, groups.consumer_heartbeat),
         Route(ConsumerGroupDescribeRequest, groups.describe_consumer),

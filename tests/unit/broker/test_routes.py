@@ -10,14 +10,6 @@ async def nobody(broker: object, request: object, call: object) -> None:
     """Answers nothing."""
 
 
-def test_a_route_is_served_and_advertised_no_further_than_it_says() -> None:
-    router = Router([Route(InitProducerIdRequest, nobody, served_to=5)])
-    assert router.find(InitProducerIdRequest.API_KEY, 5) is not None
-    assert router.find(InitProducerIdRequest.API_KEY, 6) is None
-    (row,) = router.advertised()
-    assert (row.min_version, row.max_version) == (0, 5)
-
-
 def test_a_version_may_be_advertised_that_is_not_served() -> None:
     router = Router([Route(ProduceRequest, nobody, advertised_from=0)])
     assert router.advertised()[0].min_version == 0
@@ -25,6 +17,6 @@ def test_a_version_may_be_advertised_that_is_not_served() -> None:
     assert router.find(ProduceRequest.API_KEY, ProduceRequest.VERSIONS[0]) is not None
 
 
-def test_two_phase_commit_is_not_promised() -> None:
+def test_two_phase_commit_is_promised() -> None:
     (row,) = [row for row in ROUTES.advertised() if row.api_key == InitProducerIdRequest.API_KEY]
-    assert row.max_version == 5
+    assert row.max_version == 6

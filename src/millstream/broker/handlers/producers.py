@@ -4,6 +4,7 @@ import logging
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.broker.handlers import transactions
 from millstream.broker.refusals import REFUSALS
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.describe_producers import (
@@ -24,7 +25,7 @@ async def init_producer_id(broker: Broker, request: InitProducerIdRequest, call:
     Where the registry cannot give out ids the client is told to ask again: any other error ends a producer for good.
     """
     if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await transactions.init_producer_id(broker, request, call)
     try:
         producer_id = await broker.producer_ids.next()
     except REFUSALS:

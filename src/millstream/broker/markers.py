@@ -1,0 +1,104 @@
+"""Markers: how a transaction ended, written into its partitions by the brokers that lead them."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from millstream.coordination.transactions.events import MarkersWritten, WriteMarkers
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from millstream.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+#: How long one round of markers waits for the replicas; then whoever ordered them tries again.
+WAIT_MS = 5_000
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    #: Of transactions: from 2 on, a marker's epoch is above that of the records it ends.
+    version: int
+
+
+class Markers:
+    """Writes markers to the partitions led here, and carries out a coordinator's orders for them."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def perform(self, order: WriteMarkers) -> MarkersWritten:
+        """Have every partition's leader write the marker; what became of each."""
+        marker = Marker(*order[1:6])
+        led_here, results = [], {}
+        for partition in order.partitions:
+            leader = self._leader(partition)
+            if leader == self._broker.id:
+                led_here.append(partition)
+            else:
+                results[partition] = leader if isinstance(leader, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for partition, code in (await self.write(marker, led_here)).items():
+            # The cluster has this partition: it is only that we have not been told of our part in it yet.
+            is_to_come = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            results[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_to_come else code
+        return MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch, results)
+
+    async def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        """Write the marker to partitions led here, and wait until it is safe there."""
+        results: dict[TopicPartition, ErrorCode] = {}
+        owed: list[tuple[Partition, int]] = []
+        for topic_partition in partitions:
+            try:
+                owed.append(self._append(topic_partition, marker))
+                results[topic_partition] = ErrorCode.NONE
+            except ProtocolError as refusal:
+                results[topic_partition] = refusal.code
+        if any(partition.high_watermark < offset for partition, offset in owed):
+            await self._settle(owed, results)
+        return results
+
+    def _append(self, topic_partition: TopicPartition, marker: Marker) -> tuple[Partition, int]:
+        """Append to one partition, and where it must be safe up to; a group's offsets are settled in the same turn."""
+        if topic_partition.topic == CONSUMER_OFFSETS:
+            shard = self._broker.groups.shard(topic_partition.partition)
+            end_offset = shard.end_transaction(
+                marker.producer_id,
+                marker.producer_epoch,
+                is_commit=marker.is_commit,
+                coordinator_epoch=marker.coordinator_epoch,
+                version=marker.version,
+            )
+            return shard.partition, end_offset
+        partition = self._broker.replicas.find(*topic_partition)
+        outcome = partition.append_marker(*marker[:4], self._broker.clock.now_ms(), marker.version)
+        return partition, outcome.last_offset + 1
+
+    async def _settle(self, owed: list[tuple[Partition, int]], results: dict[TopicPartition, ErrorCode]) -> None:
+        await self._broker.purgatory.until(
+            lambda: all(partition.is_settled(offset) for partition, offset in owed),
+            watching=[partition for partition, _ in owed],
+            timeout_ms=WAIT_MS,
+        )
+        for partition, offset in owed:
+            if partition.high_watermark < offset:
+                is_deposed = partition.is_settled(offset)
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_deposed else ErrorCode.REQUEST_TIMED_OUT
+                results[partition.topic_partition] = code
+
+    def _leader(self, partition: TopicPartition) -> int | ErrorCode:
+        """The broker that leads it, or that there is no such partition any more.
+
+        Only a view that shows the transactions' own topic is whole, and what it does not show is gone.
+        """
+        topics = self._broker.cluster.topics
+        topic = topics.get(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        if state is not None:
+            return state.leader
+        is_whole = TRANSACTION_STATE in topics
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_whole else ErrorCode.NOT_LEADER_OR_FOLLOWER
