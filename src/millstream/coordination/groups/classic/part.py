@@ -21,7 +21,7 @@ from millstream.coordination.groups.settings import GroupSettings
 from millstream.coordination.schemas.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from millstream.protocol.messages.join_group import JoinGroupRequest
+from millstream.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from millstream.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -89,7 +89,7 @@ class ClassicPart:
         if group is None or isinstance(group, ClassicGroup):
             return self._joins.join(group, question, now_ms)
         if group.state_name != State.EMPTY or question.request.member_id:
-            return self._consumer.classic_join(group, question, now_ms)
+            return self._join_as_guest(group, question, now_ms)
         # Nobody is left to speak the other protocol: that group goes, and the question is asked again at once.
         return Decision(records=group.tombstones(), timers=(Timer(("again", question.ticket), 0, question),))
 
@@ -210,6 +210,14 @@ class ClassicPart:
         RebalanceWanted: rebalance_wanted,
     }
     REPLAYS: ClassVar[dict[type, Callable[["ClassicPart", Any, Any, Origin], None]]] = {GroupMetadataKey: replay_group}
+
+    def _join_as_guest(self, group: Group, question: Question, now_ms: int) -> Decision:
+        try:
+            return self._consumer.classic_join(group, question, now_ms)
+        except ProtocolError as refusal:
+            # An answer, as all refusals of a JoinGroup are: it may be asked for the second time, by a timer.
+            member_id = question.request.member_id
+            return reply(question, JoinGroupResponse(error_code=refusal.code, member_id=member_id))
 
     def _group(self, group_id: str) -> Group:
         if not group_id:

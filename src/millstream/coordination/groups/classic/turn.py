@@ -85,8 +85,9 @@ def roster(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def refusals_to_all(group: ClassicGroup, code: ErrorCode) -> list[tuple[int, Any]]:
-    """Answers to all who wait in a group that is given up, as when another protocol takes it over."""
-    turn = Turn(0)
-    for member_id in list(group.members):
-        turn.release(group, member_id, code, member_id)
-    return turn.answers
+    """Answers to all who wait, for whoever gives the group up; it is left as it is until its tombstone is replayed."""
+    answers: list[tuple[int, Any]] = [
+        (ticket, JoinGroupResponse(error_code=code, member_id=member_id))
+        for member_id, ticket in group.join_tickets.items()
+    ]
+    return answers + [(ticket, SyncGroupResponse(error_code=code)) for ticket in group.sync_tickets.values()]

@@ -87,7 +87,7 @@ def maker(settings: Callable[[], GroupSettings] = GroupSettings) -> Callable[[],
 
 def subscription(*topics: str) -> bytes:
     """A consumer's metadata, version 0."""
-    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    names = b"".join(len(name).to_bytes(2, "big") + name for name in map(str.encode, topics))
     return b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
 
