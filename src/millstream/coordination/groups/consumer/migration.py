@@ -7,7 +7,6 @@ from millstream.coordination.decision import Timer
 from millstream.coordination.groups.classic.events import RebalanceWanted
 from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMember, State
 from millstream.coordination.groups.classic.records import stable_record
-from millstream.coordination.groups.classic.turn import refusals_to_all
 from millstream.coordination.groups.consumer import records
 from millstream.coordination.groups.consumer.draft import Draft, Surroundings, session_timer
 from millstream.coordination.groups.consumer.embedded import (
@@ -70,7 +69,6 @@ def _upgraded(classic: ClassicGroup, surroundings: Surroundings, now_ms: int) ->
     for member in members:
         draft.write(records.current_assignment(group_id, member))
         draft.timers.append(session_timer(group_id, member, settings))
-    draft.answers += refusals_to_all(classic, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.report(f"group {group_id} goes on by the consumer protocol")
     return draft
 

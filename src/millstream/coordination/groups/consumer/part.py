@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from millstream.coordination.decision import NOTHING, Decision, Origin, Question, Timer
+from millstream.coordination.groups.classic.group import ClassicGroup
+from millstream.coordination.groups.classic.turn import refusals_to_all
 from millstream.coordination.groups.consumer import heartbeat, records
 from millstream.coordination.groups.consumer.draft import (
     ConsumerSessionExpired,
@@ -84,6 +86,8 @@ class ConsumerPart:
         member_id = request.member_id or self._surroundings.new_id()
         response = heartbeat.beat(draft, question, member_id)
         draft.timers.append(session_timer(request.group_id, draft.group.members[member_id], settings))
+        if isinstance(group, ClassicGroup):  # Only now that nothing can be refused any more.
+            draft.answers += refusals_to_all(group, ErrorCode.REBALANCE_IN_PROGRESS)
         return draft.decision((question.ticket, response))
 
     def _leave(self, group: ConsumerGroup, question: Question, now_ms: int) -> Decision:
