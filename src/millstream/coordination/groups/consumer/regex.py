@@ -28,7 +28,8 @@ _FOREIGN: Final = frozenset(
     }
 )
 _REPEATS: Final = frozenset({ops.MAX_REPEAT, ops.MIN_REPEAT})
-#: With so many repeats, none inside another, a backtracking matcher takes at most the square of a name's length.
+_SINGLE: Final = frozenset({ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN})
+#: With so many repeats a matcher that goes back takes at most the square of a name's length.
 _REPEATS_MAX: Final = 2
 
 
@@ -62,9 +63,14 @@ def _parts(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_tame(tree: Any) -> bool:
-    repeats = [argument for op, argument in _parts(tree) if op in _REPEATS]
-    is_nested = any(op in _REPEATS for *_, body in repeats for op, _ in _parts(body))
-    return len(repeats) <= _REPEATS_MAX and not is_nested
+    """Whether there are few ways through the pattern: little is repeated, single characters only, and it forks once."""
+    parts = list(_parts(tree))
+    bodies = [list(argument[2]) for op, argument in parts if op in _REPEATS]
+    return (
+        len(bodies) <= _REPEATS_MAX
+        and all(len(body) == 1 and body[0][0] in _SINGLE for body in bodies)
+        and sum(op is ops.BRANCH for op, _ in parts) <= 1
+    )
 
 
 def _inner(argument: Any) -> Iterator[Any]:
