@@ -89,6 +89,7 @@ class Producers:
         elif claimed == current:
             self._came_back[transactional_id] = claimed
         elif claimed == self._last(transaction):
+            self._came_back[transactional_id] = claimed
             return transaction.initialised(current, timeout_ms, now_ms)
         else:
             raise _fenced(transaction, claimed)

@@ -39,8 +39,10 @@ class Replica:
         self.open.setdefault(producer_id, []).append(what)
         return ErrorCode.NONE
 
-    def mark(self, producer_id: int, producer_epoch: int, is_commit: bool) -> ErrorCode:
-        if producer_epoch < self.epochs.get(producer_id, -1):
+    def mark(self, producer_id: int, producer_epoch: int, is_commit: bool, version: int) -> ErrorCode:
+        current = self.epochs.get(producer_id, -1)
+        is_late = version >= BUMPING and producer_epoch == current and producer_id in self.open
+        if is_late or producer_epoch < current:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         self.epochs[producer_id] = producer_epoch
         self.outcomes += [(what, is_commit) for what in self.open.pop(producer_id, [])]
@@ -182,7 +184,7 @@ class Desk:
         for partition in order.partitions:
             fault = self.faults.get(partition)
             replica = self.replicas.setdefault(partition, Replica())
-            results[partition] = fault or replica.mark(order.producer_id, order.producer_epoch, order.is_commit)
+            results[partition] = fault or replica.mark(*order[1:4], order.version)
         return MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch, results)
 
     def release(self) -> None:
