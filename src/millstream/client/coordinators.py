@@ -1,0 +1,158 @@
+"""Finding who coordinates a group or a transactional id, and asking until it can answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+from millstream.client.cluster import RETRY_PAUSE_S, Cluster, check, error_of
+from millstream.client.wire import Address, Connection, ConnectionLost, Unreachable
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+#: What a broker answers while a coordinator moves or reads its log: find it again, ask again.
+NOT_YET = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    }
+)
+#: A wait that is shorter is not worth a word.
+TELL_AFTER_S = 1.0
+
+
+class Kind(IntEnum):
+    """What is coordinated, by Kafka's numbers."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Node(NamedTuple):
+    """A broker of the cluster."""
+
+    id: int
+    address: Address
+
+
+class _NotYet(ProtocolError):
+    """The coordinator cannot answer now, and soon will."""
+
+
+class Coordinators:
+    """The coordinators of a cluster's groups and transactions; each is looked up once and kept while it answers.
+
+    ``tell`` is given a line, once in a wait, when one keeps us waiting.
+    """
+
+    def __init__(self, cluster: Cluster, tell: Callable[[str], None] = lambda line: None) -> None:
+        self.cluster = cluster
+        self._tell = tell
+        self._known: dict[tuple[Kind, str], Node] = {}
+
+    async def find(self, kind: Kind, key: str) -> Node:
+        """Who coordinates it, found again while there is nobody; the last failure after the cluster's timeout."""
+        return await self._retrying(kind, key, lambda: self._find(kind, key), again_if_lost=True)
+
+    async def ask(
+        self,
+        kind: Kind,
+        key: str,
+        request: Request,
+        response: type[R],
+        codes: Callable[[R], Iterable[int]],
+        *,
+        again_on: frozenset[ErrorCode] = frozenset(),
+        again_if_lost: bool = True,
+        version_max: int | None = None,
+    ) -> R:
+        """The coordinator's answer.
+
+        ``codes`` gives an answer's error codes: while one says that it cannot answer yet, or is one of ``again_on``,
+        it is found and asked again. So it is when the connection was lost, unless the request must not be done twice.
+        """
+        waited_for = NOT_YET | again_on
+
+        async def attempt() -> R:
+            node = await self._find(kind, key)
+            connection = await self.cluster.broker_at(node.address)
+            answer = await _call(self.cluster, connection, request, response, version_max)
+            _raise_if_not_yet(codes(answer), waited_for, f"{kind.name.lower()} {key!r}")
+            return answer
+
+        return await self._retrying(kind, key, attempt, again_if_lost=again_if_lost)
+
+    async def ask_every_broker(self, request: Request, response: type[R], code: Callable[[R], int]) -> Mapping[Node, R]:
+        """What each broker answers about all that it coordinates."""
+        await self.cluster.refresh([])
+        nodes = [Node(node_id, address) for node_id, address in sorted(self.cluster.brokers.items())]
+        answers = await asyncio.gather(*(self._ask_node(node, request, response, code) for node in nodes))
+        return dict(zip(nodes, answers, strict=True))
+
+    async def _ask_node(self, node: Node, request: Request, response: type[R], code: Callable[[R], int]) -> R:
+        async def attempt() -> R:
+            connection = await self.cluster.broker_at(node.address)
+            answer = await _call(self.cluster, connection, request, response, None)
+            _raise_if_not_yet([code(answer)], NOT_YET, f"broker {node.id}")
+            check(code(answer), f"broker {node.id}")
+            return answer
+
+        return await self._retrying(None, f"broker {node.id}", attempt, again_if_lost=True)
+
+    async def _find(self, kind: Kind, key: str) -> Node:
+        known = self._known.get((kind, key))
+        if known is not None:
+            return known
+        request = FindCoordinatorRequest(key=key, key_type=int(kind), coordinator_keys=[key])
+        answer = await self.cluster.ask(request, FindCoordinatorResponse)
+        row = answer.coordinators[0] if answer.coordinators else answer
+        _raise_if_not_yet([row.error_code], NOT_YET, f"{kind.name.lower()} {key!r}")
+        check(row.error_code, row.error_message or f"{kind.name.lower()} {key!r}")
+        node = self._known[kind, key] = Node(row.node_id, Address(row.host, row.port))
+        return node
+
+    async def _retrying(
+        self, kind: Kind | None, key: str, work: Callable[[], Awaitable[T]], *, again_if_lost: bool
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        start_s = loop.time()
+        was_told = False
+        while True:
+            waited_s = loop.time() - start_s
+            is_late = waited_s >= self.cluster.timeout_s
+            try:
+                return await work()
+            except (_NotYet, Unreachable) as error:
+                if is_late:
+                    raise
+                fault: Exception = error
+            except ConnectionLost as error:
+                if is_late or not again_if_lost:
+                    raise
+                fault = error
+            if kind is not None:
+                self._known.pop((kind, key), None)
+            if waited_s >= TELL_AFTER_S and not was_told:
+                was_told = True
+                self._tell(f"waiting: {fault}")
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+
+async def _call(
+    cluster: Cluster, connection: Connection, request: Request, response: type[R], version_max: int | None
+) -> R:
+    version = connection.version_for(type(request))
+    if version_max is not None:
+        version = min(version, version_max)
+    return await connection.call(request, response, version=version, timeout_s=cluster.timeout_s)
+
+
+def _raise_if_not_yet(codes: Iterable[int], waited_for: frozenset[ErrorCode], what: str) -> None:
+    for code in codes:
+        if (error := error_of(code)) in waited_for:
+            raise _NotYet(error, f"{what} has no coordinator that can answer now")
