@@ -28,6 +28,14 @@ COMMANDS = (
     Command("produce", "millstream.cli.produce", "Write records, from standard input or files, to a topic."),
     Command("consume", "millstream.cli.consume", "Print the records of topics."),
     Command("tail", "millstream.cli.tail", "Print a topic's last records, then follow it."),
+    Command("group list", "millstream.cli.group.list", "List consumer groups."),
+    Command("group describe", "millstream.cli.group.describe", "Show groups' members, offsets and lag."),
+    Command("group reset-offsets", "millstream.cli.group.reset_offsets", "Let a group read on from elsewhere."),
+    Command("group delete", "millstream.cli.group.delete", "Delete groups and their offsets."),
+    Command("group delete-offsets", "millstream.cli.group.delete_offsets", "Forget a group's offsets of topics."),
+    Command("txn list", "millstream.cli.txn.list", "List transactional ids."),
+    Command("txn describe", "millstream.cli.txn.describe", "Show transactions, or a topic's producers."),
+    Command("txn abort", "millstream.cli.txn.abort", "Abort transactions and fence their producers."),
     Command("config describe", "millstream.cli.config.describe", "Show the settings of a topic or broker."),
     Command("config set", "millstream.cli.config.set", "Set settings of a topic or broker."),
     Command("config unset", "millstream.cli.config.unset", "Take settings back to their defaults."),
@@ -42,6 +50,8 @@ COMMANDS = (
 #: What each group of commands is about.
 GROUPS = {
     "topic": "Make, list, inspect, change and delete topics.",
+    "group": "Look at consumer groups, and move or delete their offsets.",
+    "txn": "Look at transactions, and end those that hang.",
     "config": "Show and change the settings of topics and brokers.",
     "cluster": "Look at the cluster.",
     "log": "Look into a broker's files, with the broker running or not.",

@@ -22,6 +22,16 @@ ADVICE = {
     "REQUEST_TIMED_OUT": "the broker is slow or its replicas are down; see: millstream cluster info",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas asks for",
     "TOPIC_AUTHORIZATION_FAILED": "this user may not use the topic",
+    "GROUP_ID_NOT_FOUND": "see what there is with: millstream group list",
+    "NON_EMPTY_GROUP": "stop its members first; see them with: millstream group describe --members",
+    "UNKNOWN_MEMBER_ID": "the group has members again; stop them first",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "stop the members that read the topic first",
+    "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator still reads its log; try again, or wait longer with --timeout",
+    "COORDINATOR_NOT_AVAILABLE": "no broker coordinates it now; see: millstream cluster info",
+    "TRANSACTIONAL_ID_NOT_FOUND": "see what there is with: millstream txn list",
+    "CONCURRENT_TRANSACTIONS": "its last transaction is still being ended; try again, or wait longer with --timeout",
+    "GROUP_AUTHORIZATION_FAILED": "this user may not use the group",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "this user may not use the transactional id",
     "CLUSTER_AUTHORIZATION_FAILED": "this user may not change the cluster",
 }
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Callable, Sequence
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "MILLSTREAM_BOOTSTRAP"
@@ -78,6 +79,37 @@ def partition_numbers(text: str) -> list[int]:
     if not all(piece.strip().isdigit() for piece in pieces):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of partitions such as 0,3,7")
     return sorted({int(piece) for piece in pieces})
+
+
+def topic_choice(text: str) -> tuple[str, list[int] | None]:
+    """``orders`` or ``orders:0,3`` as a topic and its partitions; None for all of them."""
+    name, colon, numbers = text.partition(":")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a topic, such as orders or orders:0,3")
+    return name, partition_numbers(numbers) if colon else None
+
+
+def duration_ms(text: str) -> int:
+    """``90s``, ``1.5h``, ``7d``, ``PT1H`` in milliseconds."""
+    from millstream.cli.times import parse_duration_ms
+
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def some_of(names: Sequence[str]) -> Callable[[str], frozenset[str]]:
+    """A type that takes some of ``names``, with commas between them and in any case."""
+    by_lower = {name.lower(): name for name in names}
+
+    def chosen(text: str) -> frozenset[str]:
+        for piece in text.split(","):
+            if piece.strip().lower() not in by_lower:
+                raise argparse.ArgumentTypeError(f"{piece.strip()!r} is none of {', '.join(names)}")
+        return frozenset(by_lower[piece.strip().lower()] for piece in text.split(","))
+
+    return chosen
 
 
 def bootstrap_of(args: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""Telling how it went for each of several topics."""
+"""Telling how it went for each of several topics or groups."""
 
 import sys
 from collections.abc import Sequence
@@ -11,16 +11,22 @@ if TYPE_CHECKING:
     from millstream.client.admin import Outcome
 
 
-def report(outcomes: Sequence["Outcome"], done: str, output: str, forgiven: frozenset[str] = frozenset()) -> int:
+def report(
+    outcomes: Sequence["Outcome"],
+    done: str,
+    output: str,
+    forgiven: frozenset[str] = frozenset(),
+    *,
+    noun: str = "topic",
+) -> int:
     """Say what was done on standard output and what was refused on standard error; 1 if anything was refused.
 
-    ``forgiven`` names refusals that count as done: a topic that was to be made and is already there.
+    ``forgiven`` names refusals that count as done: a topic that was to be made and is already there. ``noun`` is what
+    they are outcomes for.
     """
     failed = [outcome for outcome in outcomes if outcome.code and outcome.code.name not in forgiven]
     if output != "table":
-        rows = [
-            {"topic": name, "error": code.name if code else None, "detail": detail} for name, code, detail in outcomes
-        ]
+        rows = [{noun: name, "error": code.name if code else None, "detail": detail} for name, code, detail in outcomes]
         show_document(rows, output)
         return 1 if failed else 0
     for outcome in outcomes:

@@ -45,7 +45,11 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(cell(part) for part in value)
-    return str(value)
+    text = str(value)
+    if text.isprintable():
+        return text
+    # A client may name itself anything, and must not steer the reader's terminal.
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

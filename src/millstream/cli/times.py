@@ -6,6 +6,9 @@ DAY_MS = 86_400_000
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+#: ISO 8601's, as Kafka's own tools take them.
+_ISO_DURATION = re.compile(r"P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_ISO_UNITS = ("w", "d", "h", "m", "s")
 _DIGITS = re.compile(r"\d{13}|\d{9,10}")
 
 
@@ -22,10 +25,26 @@ def moment_text(moment_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment_ms % 1000:03}Z"
 
 
+def duration_text(duration_ms: int) -> str:
+    """A duration to about two places, in the unit that fits: ``0.4s``, ``12s``, ``3m20s``, ``5h10m``, ``2d3h``."""
+    seconds = duration_ms / 1000
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for size, large, small_size, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small_size
+            return f"{whole // size}{large}" + (f"{rest}{small}" if rest else "")
+    return f"{whole}s"
+
+
 def parse_duration_ms(text: str) -> int:
-    """``90s``, ``1.5h``, ``1d12h``, ``250ms`` in milliseconds; ValueError when it is no duration."""
+    """``90s``, ``1.5h``, ``1d12h``, ``250ms``, ``PT1H30M`` in milliseconds; ValueError when it is no duration."""
+    if iso := _ISO_DURATION.fullmatch(text):
+        given = zip(iso.groups(), _ISO_UNITS, strict=True)
+        return round(sum(float(number) * _UNITS_MS[unit] for number, unit in given if number))
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration; write it as 500ms, 90s, 15m, 1.5h or 7d")
+        raise ValueError(f"{text!r} is not a duration; write it as 500ms, 90s, 15m, 1.5h, 7d or PT1H")
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _DURATION_PART.findall(text)))
 
 

@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from millstream.cli.failure import CommandFailed
-from millstream.cli.options import bootstrap_of, not_negative, partition_numbers, positive, positive_seconds, setting
+from millstream.cli.options import (
+    bootstrap_of,
+    duration_ms,
+    not_negative,
+    partition_numbers,
+    positive,
+    positive_seconds,
+    setting,
+    some_of,
+    topic_choice,
+)
 
 
 def test_settings_are_split_at_the_first_equals_sign() -> None:
@@ -35,6 +45,27 @@ def test_partitions_are_a_list_of_numbers() -> None:
     assert partition_numbers("3,0, 3") == [0, 3]
     with pytest.raises(argparse.ArgumentTypeError):
         partition_numbers("0,x")
+
+
+def test_a_topic_is_chosen_whole_or_in_parts() -> None:
+    assert topic_choice("orders") == ("orders", None)
+    assert topic_choice("orders:3,0") == ("orders", [0, 3])
+    for wrong in ("", ":0", "orders:", "orders:x"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"such as (orders|0,3,7)"):
+            topic_choice(wrong)
+
+
+def test_a_duration_that_is_none_is_told_with_examples() -> None:
+    assert duration_ms("1h") == duration_ms("PT1H") == 3_600_000
+    with pytest.raises(argparse.ArgumentTypeError, match=r"'soon' is not a duration; write it as 500ms, .* PT1H"):
+        duration_ms("soon")
+
+
+def test_some_of_a_list_are_chosen_in_any_case() -> None:
+    states = some_of(("Stable", "Empty", "Dead"))
+    assert states("stable, EMPTY") == {"Stable", "Empty"}
+    with pytest.raises(argparse.ArgumentTypeError, match="'Stabel' is none of Stable, Empty, Dead"):
+        states("Empty,Stabel")
 
 
 def test_the_bootstrap_is_the_option_then_the_profile_then_the_environment(

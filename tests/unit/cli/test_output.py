@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from millstream.cli.output import show, table
+from millstream.cli.output import cell, show, table
 
 ROWS = [
     {"name": "orders", "partitions": 12, "in_sync": [1, 2], "leader": None, "ok": True},
@@ -28,6 +28,10 @@ def test_only_the_columns_asked_for_are_shown() -> None:
 def test_no_rows_leave_the_headings() -> None:
     assert table([], ("name", "value")) == "NAME  VALUE"
     assert table([]) == ""
+
+
+def test_what_would_steer_a_terminal_is_shown_as_it_is_written() -> None:
+    assert cell("café \x1b[2J\x00") == r"café \x1b[2J\x00"
 
 
 def test_json_and_yaml_hold_everything(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.cli.times import moment_text, parse_duration_ms, parse_moment_ms
+from millstream.cli.times import duration_text, moment_text, parse_duration_ms, parse_moment_ms
 
 NOW_MS = 1_769_860_800_000  # 2026-01-31T12:00:00Z
 
@@ -16,13 +16,18 @@ NOW_MS = 1_769_860_800_000  # 2026-01-31T12:00:00Z
         ("1.5h", 5_400_000),
         ("7d", 604_800_000),
         ("1d12h", 129_600_000),
+        ("PT1H", 3_600_000),
+        ("PT1H30M", 5_400_000),
+        ("P1DT12H", 129_600_000),
+        ("P2W", 1_209_600_000),
+        ("PT0.25S", 250),
     ],
 )
 def test_durations_are_read(text: str, duration_ms: int) -> None:
     assert parse_duration_ms(text) == duration_ms
 
 
-@pytest.mark.parametrize("text", ["", "5", "h", "1 h", "-1h", "1y", "1h!"])
+@pytest.mark.parametrize("text", ["", "5", "h", "1 h", "-1h", "1y", "1h!", "P", "PT", "P1H", "P1DT"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration_ms(text)
@@ -60,3 +65,19 @@ def test_a_moment_is_shown_in_utc_to_the_millisecond() -> None:
 def test_a_moment_nobody_could_mean_is_shown_as_it_is() -> None:
     assert moment_text(-1) == "-"
     assert moment_text(1 << 62) == str(1 << 62)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0.0s"),
+        (440, "0.4s"),
+        (12_300, "12s"),
+        (60_000, "1m"),
+        (200_000, "3m20s"),
+        (18_600_000, "5h10m"),
+        (183_600_000, "2d3h"),
+    ],
+)
+def test_a_duration_is_shown_in_the_unit_that_fits(duration_ms: int, text: str) -> None:
+    assert duration_text(duration_ms) == text
