@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as WirePartition
 from millstream.client.application.delivery import CONSUMER_PREFERENCES, CONSUMER_PROMISES, Delivery
 from millstream.client.application.errors import BadUse, PartitionsLost, translated
 from millstream.client.application.intake import Assigned, Intake
-from millstream.client.application.record import Formats, Record
+from millstream.client.application.record import Record, record_maker
 from millstream.client.application.serialization import Deserializer, deserializer
 from millstream.client.application.settings import merged
 from millstream.client.application.start import Start, checked, placed
@@ -62,7 +62,7 @@ class Consumer:
         self.group = group
         self.delivery = Delivery.of(delivery)
         self._start = checked(start)
-        self._formats = Formats(deserializer(key_deserializer), deserializer(value_deserializer))
+        self._record = record_maker(deserializer(key_deserializer), deserializer(value_deserializer))
         promises = dict(CONSUMER_PROMISES[self.delivery])
         if group is None:  # librdkafka wants a name, but such a consumer joins nothing and commits nothing.
             promises |= {"enable.auto.commit": False}
@@ -95,16 +95,17 @@ class Consumer:
 
         Asking for the next says that the one before is processed; leaving by ``break`` does not, so commit() first.
         """
-        handed, formats, clock = self._intake.handed, self._formats, time.monotonic
+        intake, make, clock = self._intake, self._record, time.monotonic
+        handed = intake.handed
         left = limit if limit is not None else -1
         while left and self._wait(idle_s):
-            while handed.at < len(handed.messages):
-                message = handed.messages[handed.at]
+            turn = handed.turn
+            for message in handed.messages[handed.at :]:
                 handed.at += 1
-                yield Record(message, formats)
+                yield make(message)
                 handed.done = handed.at
                 left -= 1
-                if not left or clock() >= self._intake.attend_due_s or self._stopped.is_set():
+                if not left or handed.turn is not turn or clock() >= intake.attend_due_s:
                     break
 
     def batches(
@@ -139,16 +140,18 @@ class Consumer:
             self._intake.fetch(short, min(left_s, SLICE_S))
         taken = handed.messages[handed.at : handed.at + size]
         handed.at += len(taken)
-        return [Record(message, self._formats) for message in taken]
+        return list(map(self._record, taken))
 
     def give_back(self, count: int) -> None:
         """Take back the last so many of the records just taken: they will be handed out again."""
         assert count <= self._intake.handed.at, "only what was taken since the last commit or fetch can be given back"
         self._intake.handed.at -= count
+        self._intake.handed.turn = object()
 
     def stop(self) -> None:
         """End the loops over this consumer, from any thread or from a signal's handler; its next read ends at once."""
         self._stopped.set()
+        self._intake.attend_due_s = 0.0
 
     # Where it reads
 

@@ -66,7 +66,7 @@ class Intake:
         strategy = str(settings.get("partition.assignment.strategy", ""))
         self.is_incremental = "cooperative" in strategy or settings.get("group.protocol") == "consumer"
         self.wire = made(Wire, settings)
-        self.handed = Handed()
+        self.handed = Handed(is_counted=group is not None)
         self.paused: set[TopicPartition] = set()
         #: When the group wants to be attended to, whatever is still to be handed out.
         self.attend_due_s = 0.0

@@ -23,7 +23,7 @@ from millstream.client.application.errors import (
 from millstream.client.application.partitioners import KEY_HASH, Partitioner
 from millstream.client.application.partitioners import partitioner as partitioner_of
 from millstream.client.application.sent import Outbox, Sent
-from millstream.client.application.serialization import Serializer, serialized, serializer
+from millstream.client.application.serialization import Serializer, serialized, serializer, to_bytes
 from millstream.client.application.settings import made, merged
 from millstream.client.application.transaction import Transaction
 
@@ -99,8 +99,8 @@ class Producer:
         """
         return self.send_serialized(
             topic,
-            self.value_bytes(value, topic),
-            self.key_bytes(key, topic),
+            value if value is None else self.value_bytes(value, topic),
+            key if key is None else self.key_bytes(key, topic),
             headers=plain_headers(headers) if headers else None,
             partition=partition,
             timestamp_ms=0 if timestamp is None else milliseconds(timestamp),
@@ -141,10 +141,14 @@ class Producer:
 
     def key_bytes(self, key: Any, topic: str) -> bytes | None:
         """A key as this producer would send it."""
+        if key.__class__ is bytes and self._key_serializer is to_bytes:
+            return bytes(key)
         return serialized("key", key, self._key_serializer, topic)
 
     def value_bytes(self, value: Any, topic: str) -> bytes | None:
         """A value as this producer would send it."""
+        if value.__class__ is bytes and self._value_serializer is to_bytes:
+            return bytes(value)
         return serialized("value", value, self._value_serializer, topic)
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -153,8 +157,7 @@ class Producer:
         while (left := self._wire.flush(0.1)) > 0:
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 raise DeliveryFailed(f"{left} records had not arrived after {timeout_s} s; they are still being tried")
-        with self._outbox.lock:
-            failed = list(self._outbox.failed)
+        failed = list(self._outbox.failed)
         if failed:
             error = failed[0].exception()
             self.forget_failures()
@@ -204,8 +207,7 @@ class Producer:
 
     def forget_failures(self) -> None:
         """An aborted transaction's records failed as they should."""
-        with self._outbox.lock:
-            self._outbox.failed.clear()
+        self._outbox.failed.clear()
 
     def __len__(self) -> int:
         """Records on their way."""

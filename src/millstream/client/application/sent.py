@@ -69,25 +69,25 @@ class Sent:
     def add_done_callback(self, callback: Callable[[Sent], object]) -> None:
         """Call this once it is known how it went, at once if it is known already; from any thread."""
         with self._outbox.lock:
-            if not self.done():
-                self._callbacks = [*(self._callbacks or ()), callback]
-                self._outbox.someone_waits()
-                return
-        callback(self)
+            self._callbacks = [*(self._callbacks or ()), callback]
+            self._outbox.someone_waits()
+        if self.done():  # Perhaps since before: then settle() did not see the callback.
+            self._call_back()
 
     def settle(self, error: KafkaError | None, message: Message) -> None:
         """confluent-kafka's word on it."""
-        outbox = self._outbox
-        with outbox.lock:
-            self._error = error
-            self._message = message
-            callbacks = self._callbacks
-            if error is not None:
-                outbox.failed[self] = None
-            if callbacks is None:
-                return
+        self._error = error
+        self._message = message  # From here on it is done.
+        if error is not None:
+            self._outbox.failed[self] = None
+        if self._callbacks is not None:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        with self._outbox.lock:
+            callbacks = self._callbacks or ()
             self._callbacks = None
-            outbox.waiting -= len(callbacks)
+            self._outbox.waiting -= len(callbacks)
         for callback in callbacks:
             try:
                 callback(self)

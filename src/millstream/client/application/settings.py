@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,9 @@ from millstream.client.application.errors import BadSetting, MillstreamError, tr
 BOOTSTRAP_VARIABLE = "MILLSTREAM_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 LOGGER = logging.getLogger("millstream.client")
+#: What librdkafka has to say; it tries again by itself, and would say the same each time.
+LIBRARY_LOGGER = logging.getLogger("millstream.client.librdkafka")
+QUIET_S = 30.0
 
 #: Settings of Kafka's Java clients that librdkafka has not, and what stands for them here.
 _ELSEWHERE = {
@@ -41,6 +45,27 @@ _SAME = {"-1": "all", "true": "True", "false": "False"}
 Made = TypeVar("Made")
 
 
+class Once(logging.Filter):
+    """Lets a message through once in a while, however often it is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage().partition(" (after ")[0]
+        now_s = time.monotonic()
+        if now_s - self._said_s.get(text, -QUIET_S) < QUIET_S:
+            return False
+        if len(self._said_s) > 1_000:
+            self._said_s.clear()
+        self._said_s[text] = now_s
+        return True
+
+
+LIBRARY_LOGGER.addFilter(Once())
+
+
 def bootstrap_or_default(bootstrap: str | None) -> str:
     """The brokers to ask first: those given, else $MILLSTREAM_BOOTSTRAP, else this machine's port 9092."""
     return bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
@@ -59,7 +84,14 @@ def merged(
                 f"{name}={own[name]!r} contradicts what was chosen, which needs {name}={promised!r}; "
                 "leave it out, or choose another delivery"
             )
-    ours = {"bootstrap.servers": bootstrap_or_default(bootstrap), "logger": LOGGER}
+    ours = {
+        "bootstrap.servers": bootstrap_or_default(bootstrap),
+        "logger": LIBRARY_LOGGER,
+        # A broker that was restarted is found again in a second, and not in ten.
+        "reconnect.backoff.max.ms": 1_000,
+        # Without one, a poll raises what a later call will raise at a better place.
+        "error_cb": lambda error: LOGGER.debug("%s", error),
+    }
     return {**ours, **preferences, **own, **promises}
 
 
