@@ -26,7 +26,6 @@ _ELSEWHERE = {
     "key.deserializer": "pass key_deserializer=…",
     "value.deserializer": "pass value_deserializer=…",
     "partitioner.class": "pass partitioner=…",
-    "max.poll.records": "use batches(size=…)",
     "buffer.memory": "set queue.buffering.max.kbytes",
     "max.block.ms": "a full queue waits; set queue.buffering.max.messages for its size",
     "max.request.size": "set message.max.bytes",
