@@ -22,6 +22,7 @@ from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import group_settings
 from millstream.coordination.loading import Codec
 from millstream.coordination.schemas import consumer_offsets, transaction_state
+from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
 from millstream.replication.partition import Partition
@@ -118,6 +119,7 @@ class Coordinators:
                 self._group_machine,
                 Codec(consumer_offsets.encode_record, consumer_offsets.decode_record),
                 group_config.OFFSETS_LOAD_BUFFER_SIZE,
+                lambda: broker.settings.config.get(group_config.OFFSETS_TOPIC_COMPRESSION_CODEC),
             ),
             lambda: self._partition_count(CONSUMER_OFFSETS),
         )
@@ -184,7 +186,13 @@ class Coordinators:
         known = self._broker.cluster.topics.get(topic)
         return None if known is None else len(known.partitions)
 
-    def _stage(self, make_machine: Callable[[int, int], Machine], codec: Codec, load_buffer: Setting[int]) -> Stage:
+    def _stage(
+        self,
+        make_machine: Callable[[int, int], Machine],
+        codec: Codec,
+        load_buffer: Setting[int],
+        compression: Callable[[], int] = lambda: NONE,
+    ) -> Stage:
         broker = self._broker
         return Stage(
             make_machine=make_machine,
@@ -193,6 +201,7 @@ class Coordinators:
             clock=broker.clock,
             workers=broker.workers,
             purgatory=broker.purgatory,
+            compression=compression,
             load_bytes=lambda: broker.settings.config.get(load_buffer),
             write_timeout_ms=lambda: broker.settings.config.get(group_config.OFFSETS_COMMIT_TIMEOUT_MS),
         )

@@ -53,6 +53,8 @@ class Stage:
     purgatory: Purgatory
     #: How much of the log is read at once when a machine is loaded.
     load_bytes: Callable[[], int]
+    #: The codec of what is written, by its number.
+    compression: Callable[[], int]
     #: How long an answer waits for the replicas.
     write_timeout_ms: Callable[[], int]
 
@@ -214,6 +216,7 @@ class Shard:
         encode = stage.codec.encode
         batch = encode_batch(
             [Record(0, now_ms, *encode(record)) for record in records],
+            compression=stage.compression(),
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             transactional=decision.producer is not None,

@@ -14,6 +14,7 @@ from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
 from millstream.metrics.traffic import TopicTraffic
+from millstream.model.compression import ZSTD
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.model.records import Record, encode_batch
 from millstream.replication.partition import Partition
@@ -126,6 +127,7 @@ class Ground:
             workers=SimWorkers(),
             purgatory=self.purgatory,
             load_bytes=lambda: 100,
+            compression=lambda: ZSTD,
             write_timeout_ms=lambda: 5_000,
         )
         self.lead(1, isr)
