@@ -10,15 +10,19 @@ import pytest
 
 from tests.system.broker_process import BrokerProcess
 
-FRAMES = Path(__file__).parent.parent / "compatibility" / "frames"
+TESTS = Path(__file__).parent.parent
+FRAMES = TESTS / "compatibility" / "frames"
+#: Requests to coordinators: a client, an API, a version and the frame in hex on each line.
+COORDINATORS = TESTS / "unit" / "protocol" / "coordinators.txt"
 #: ApiVersions v0 with no client id: the question every broker answers, asked after each damaged frame.
 PROBE_ID = 0x5EED
 PROBE = struct.pack(">ihhih", 10, 18, 0, PROBE_ID, -1)
 #: Values that lengths, counts, versions and keys are most likely to be mishandled at.
 EDGES = [-1, -2, 0, 1, 2, 127, 128, 255, 256, 32767, 32768, 65535, 2**31 - 1, -(2**31), 2**30, 10**6]
 ANSWER_TIMEOUT_S = 10.0
-#: The key of the one API whose answer a client may ask to wait for.
-FETCH = b"\x00\x01"
+#: How long a request may wait that is allowed to: Fetch for records, JoinGroup and SyncGroup for other members.
+PATIENCE_S = 0.2
+WAITING = {struct.pack(">h", key) for key in (1, 11, 14)}
 #: Growth while caches, buffers and topics made by lucky frames settle; a leak of a frame each would be far above.
 GROWTH_MB_MAX = 64
 
@@ -65,6 +69,8 @@ class Client:
     def send(self, frame: bytes) -> bool:
         """Send a frame and the probe; whether the connection lived to answer the probe."""
         sock = self._connected()
+        may_wait = frame[:2] in WAITING
+        sock.settimeout(PATIENCE_S if may_wait else ANSWER_TIMEOUT_S)
         try:
             sock.sendall(struct.pack(">i", len(frame)) + frame + PROBE)
             return any(correlation_id == PROBE_ID for correlation_id in self._answers(sock))
@@ -72,7 +78,7 @@ class Client:
             self.close()
             return False
         except TimeoutError:
-            if frame[:2] != FETCH:
+            if not may_wait:
                 raise
             self.close()  # Damage may ask for a wait of hours, and a broker that obeys it is right.
             return False
@@ -117,7 +123,8 @@ def resident_mb(pid: int) -> float:
 @pytest.mark.parametrize("count", [3_000, pytest.param(200_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_damaged_requests_hurt_nobody_else(tmp_path: Path, count: int) -> None:
     frames = [path.read_bytes() for path in sorted(FRAMES.glob("*.bin"))]
-    assert len(frames) > 50
+    frames += [bytes.fromhex(line.split()[-1]) for line in COORDINATORS.read_text().splitlines()]
+    assert len(frames) > 100
     rng = random.Random(20)
     settings = {"auto.create.topics.enable": "false", "log.segment.bytes": "1048576", "max.connections.per.ip": "50"}
     with BrokerProcess(tmp_path, settings=settings) as broker:
