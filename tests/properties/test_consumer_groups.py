@@ -7,7 +7,7 @@ again, everybody has what the plan says, and the plan is even.
 from itertools import count
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
@@ -177,4 +177,9 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    phases=[Phase.reuse, Phase.generate, Phase.shrink],  # Explaining traces every line.
+)

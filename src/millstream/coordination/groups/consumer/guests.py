@@ -102,7 +102,7 @@ class Guests:
         if request.protocol_name is not None and request.protocol_name != own.name:
             raise ProtocolError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_name} is not {own.name}")
         group_id, topics = group.group_id, self._surroundings.topics
-        if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if member.epoch < group.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             answer = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             return Decision(timers=_rejoin_timers(group, member), answers=((question.ticket, answer),))
         answer = SyncGroupResponse(
@@ -236,8 +236,8 @@ def _guest(
 
 
 def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """There is a new plan, or it has to give back, or what it waited for has become free."""
-    if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+    """A new plan is wanted or there, or it has to give back, or what it waited for has become free."""
+    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not any(
         (topic_id, partition) in group.owners
