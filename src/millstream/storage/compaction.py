@@ -61,7 +61,11 @@ class Compaction:
         assert job.segments, "there is something to compact"
         self._job = job
         self._throttle = Throttle(job.bytes_per_second)
-        self._map = OffsetMap.of_bytes(job.dedupe_bytes, job.end_offset - job.first_dirty_offset, job.seed)
+        # The first dirty offset may lie inside a batch, and a batch is noted whole or not at all.
+        dirty_from = max(
+            (each.base_offset for each in job.segments if each.base_offset <= job.first_dirty_offset), default=0
+        )
+        self._map = OffsetMap.of_bytes(job.dedupe_bytes, job.end_offset - dirty_from, job.seed)
         self._transactions = Transactions(self._find_markers, job.first_dirty_offset)
         self._result = CompactionResult(cleaned_to=job.first_dirty_offset)
         self._inflation = INFLATION_GUESS

@@ -78,6 +78,9 @@ class FlushPlan:
         if self.offset not in log.snapshots.offsets:
             self._folders = [path for path in self._folders if path != log.folder]  # ``replace`` syncs it.
             self._snapshot = (log.snapshots.path(self.offset), encode_snapshot(log.producers))
+        elif self.offset in log.snapshots.unsynced:
+            log.snapshots.unsynced.discard(self.offset)
+            self._small.append(log.snapshots.path(self.offset))
         self.batches = log.unflushed_batches
         self.size = log.unflushed_bytes
 

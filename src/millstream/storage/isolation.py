@@ -28,7 +28,7 @@ def _aborted_within(
     log: "Log", segments: list[Segment], piece: FileSlice, offset: int, upper: int
 ) -> list[AbortedTransaction]:
     newest = aborted_of(log, segments[-1])
-    if not newest or newest[-1].last_offset < offset:
+    if newest and newest[-1].last_offset < offset:
         return []
     upper = min(upper, _end_of(log, piece, offset))
     found: list[AbortedTransaction] = []

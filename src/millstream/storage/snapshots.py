@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 class Snapshots:
     """Kept: one per closed segment (taken when it was closed), and the newest."""
 
-    __slots__ = ("_files", "_open_files", "folder", "offsets")
+    __slots__ = ("_files", "_open_files", "folder", "offsets", "unsynced")
 
     def __init__(self, files: Files, open_files: OpenFiles, folder: str) -> None:
         self._files = files
@@ -22,6 +22,8 @@ class Snapshots:
         self.folder = folder
         #: Where snapshots were taken, oldest first.
         self.offsets: list[int] = []
+        #: Those that the disk may not have yet.
+        self.unsynced: set[int] = set()
 
     def path(self, offset: int) -> str:
         return f"{self.folder}/{offset:020d}{SUFFIX}"
@@ -30,6 +32,7 @@ class Snapshots:
         """Take a snapshot now, without waiting for the disk: one lost is made good from the log."""
         self._open_files.replace(self.path(producers.end_offset), encode_snapshot(producers))
         self.note(producers.end_offset)
+        self.unsynced.add(producers.end_offset)
 
     def note(self, offset: int) -> None:
         """A snapshot was written at ``offset``."""
@@ -47,6 +50,7 @@ class Snapshots:
         return None
 
     def remove(self, offset: int) -> None:
+        self.unsynced.discard(offset)
         if offset in self.offsets:
             self.offsets.remove(offset)
             self._files.remove(self.path(offset))

@@ -227,6 +227,19 @@ def test_only_snapshots_of_segments_and_the_newest_stay(log: Log) -> None:
     assert log.snapshots.offsets == [3, 5]
 
 
+def test_a_snapshot_taken_at_a_roll_is_on_disk_once_the_recovery_point_counts_on_it(
+    log: Log, files: MemoryFiles
+) -> None:
+    append(log, idempotent(0))
+    log.roll(NOW_MS)
+    log.flush()
+    path = log.snapshots.path(log.recovery_point)
+    before = files.read(path)
+    for _ in range(8):
+        files.crash()
+        assert files.read(path) == before
+
+
 def test_flushing_and_appending_in_real_threads_lose_nothing(log: Log) -> None:
     async def scenario() -> None:
         threads = Threads()

@@ -117,6 +117,16 @@ def test_a_cut_takes_the_abort_with_its_marker(log: Log) -> None:
     assert entries(log) == [AbortedTransaction(1, 0, 1, 2), AbortedTransaction(2, 2, 3, 4)]
 
 
+def test_a_cut_leaves_the_aborts_of_segments_before(log: Log) -> None:
+    write(log, 1)
+    end(log, 1)
+    log.roll(NOW_MS)
+    write(log, 2)
+    log.truncate_to(end(log, 2))
+    assert [len(segment.aborted or ()) for segment in log.segments] == [1, 0]
+    assert aborted(log, 0, bytes_max=1) == [(1, 0)]
+
+
 def test_segments_take_their_aborts_with_them(files: MemoryFiles) -> None:
     log = new_log(files, "/data", **SMALL, file_delete_delay_ms=0)
     for producer_id in range(6):
