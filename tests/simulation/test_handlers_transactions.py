@@ -1,0 +1,458 @@
+"""Transactions over the wire: both versions of them from init to read, refusals as each version knows them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from millstream.client.wire import Connection
+from millstream.model.errors import ErrorCode
+from millstream.model.records import Record, encode_batch
+from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from millstream.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from millstream.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from millstream.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from millstream.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from millstream.protocol.messages.fetch import FetchResponse
+from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from millstream.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from millstream.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from millstream.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from millstream.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from millstream.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.simulation.asking import batches_of, create, fetch_request, simulate
+from tests.simulation.broker import SimBroker
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.network import SimNetwork
+
+TX, GROUP = "tx", "g"
+Id = tuple[int, int]
+
+
+class Client:
+    """A producer that sends what it is told to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.call = connection.call
+        self._sequences: dict[tuple[Id, int], int] = {}
+
+    async def find(self, key: str, key_type: int) -> None:
+        answer = await self.call(FindCoordinatorRequest(key=key, key_type=key_type), FindCoordinatorResponse, version=3)
+        assert answer.error_code == ErrorCode.NONE, answer.error_message
+
+    async def init(self, version: int = 5, **fields: Any) -> InitProducerIdResponse:
+        fields = {"transactional_id": TX, "transaction_timeout_ms": 60_000, **fields}
+        return await self.call(InitProducerIdRequest(**fields), InitProducerIdResponse, version=version)
+
+    async def made(self, **fields: Any) -> Id:
+        answer = await self.init(**fields)
+        assert answer.error_code == ErrorCode.NONE
+        return answer.producer_id, answer.producer_epoch
+
+    async def add(self, producer: Id, *partitions: int, version: int = 3, topic: str = "orders") -> list[ErrorCode]:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TX,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+        )
+        answer = await self.call(request, AddPartitionsToTxnResponse, version=version)
+        rows = answer.results_by_topic_v3_and_below[0].results_by_partition
+        return [ErrorCode(row.partition_error_code) for row in rows]
+
+    async def produce(self, producer: Id, value: bytes, partition: int = 0, version: int = 12) -> ErrorCode:
+        sequence = self._sequences.get((producer, partition), 0)
+        batch = encode_batch(
+            [Record(0, EPOCH_MS, None, value)],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = PartitionProduceData(index=partition, records=bytes(batch))
+        request = ProduceRequest(
+            transactional_id=TX,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[TopicProduceData(name="orders", partition_data=[data])],
+        )
+        answer = await self.call(request, ProduceResponse, version=version)
+        code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        if code is ErrorCode.NONE:
+            self._sequences[producer, partition] = sequence + 1
+        return code
+
+    async def commit_offset(self, producer: Id, offset: int, version: int = 5) -> ErrorCode:
+        row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+        request = TxnOffsetCommitRequest(
+            transactional_id=TX,
+            group_id=GROUP,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            topics=[TxnOffsetCommitRequestTopic(name="orders", partitions=[row])],
+        )
+        answer = await self.call(request, TxnOffsetCommitResponse, version=version)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def add_offsets(self, producer: Id, version: int = 3) -> ErrorCode:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=TX, producer_id=producer[0], producer_epoch=producer[1], group_id=GROUP
+        )
+        answer = await self.call(request, AddOffsetsToTxnResponse, version=version)
+        return ErrorCode(answer.error_code)
+
+    async def end(self, producer: Id, committed: bool = True, version: int = 5) -> Id | ErrorCode:
+        request = EndTxnRequest(
+            transactional_id=TX, producer_id=producer[0], producer_epoch=producer[1], committed=committed
+        )
+        answer = await self.call(request, EndTxnResponse, version=version)
+        if answer.error_code:
+            assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+            return ErrorCode(answer.error_code)
+        return answer.producer_id, answer.producer_epoch
+
+    async def offset(self) -> int:
+        request = OffsetFetchRequest(
+            group_id=GROUP, topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+        )
+        answer = await self.call(request, OffsetFetchResponse, version=5)
+        return answer.topics[0].partitions[0].committed_offset
+
+    async def committed(self, partition: int = 0) -> list[bytes | None]:
+        """What a consumer of committed records is shown, markers left out as clients do."""
+        request = fetch_request("orders", 0, partition)
+        request.isolation_level = 1
+        answer = await self.call(request, FetchResponse, version=12)
+        aborted = answer.responses[0].partitions[0].aborted_transactions or []
+        starts = {(row.producer_id, row.first_offset) for row in aborted}
+        hidden: set[int] = set()
+        values: list[bytes | None] = []
+        for header, records in batches_of(answer):
+            hidden |= {producer_id for producer_id, first in starts if first == header.base_offset}
+            if header.is_control:
+                hidden.discard(header.producer_id)
+            elif header.producer_id not in hidden:
+                values += [record.value for record in records]
+        return values
+
+
+def with_client(scenario: Callable[[Client, SimBroker], Coroutine[Any, Any, None]], **settings: str) -> None:
+    async def run(network: SimNetwork) -> None:
+        machine = SimBroker(network, settings={name.replace("_", "."): value for name, value in settings.items()})
+        await machine.start()
+        connection = await machine.connect()
+        await create(connection, "orders", partitions=2)
+        client = Client(connection)
+        await client.find(TX, 1)
+        await scenario(client, machine)
+        await machine.stop()
+
+    simulate(run)
+
+
+def test_transactions_of_version_2_need_nothing_but_writes_and_an_end() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        for committed, offset in ((True, 7), (False, 8), (True, 9)):
+            for partition in (0, 1):
+                assert await client.produce(producer, b"%d" % offset, partition) is ErrorCode.NONE
+            assert await client.commit_offset(producer, offset) is ErrorCode.NONE
+            following = await client.end(producer, committed)
+            assert following == (producer[0], producer[1] + 1)
+            producer = following
+        for partition in (0, 1):
+            assert await client.committed(partition) == [b"7", b"9"]
+        assert await client.offset() == 9
+
+    with_client(scenario)
+
+
+@pytest.mark.parametrize("produce_version", [3, 11])
+def test_transactions_of_version_1_add_everything_first(produce_version: int) -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made()
+        for committed, offset in ((True, 7), (False, 8), (True, 9)):
+            assert await client.add(producer, 0, 1) == [ErrorCode.NONE] * 2
+            for partition in (0, 1):
+                assert await client.produce(producer, b"%d" % offset, partition, produce_version) is ErrorCode.NONE
+            assert await client.add_offsets(producer) is ErrorCode.NONE
+            await client.find(GROUP, 0)
+            assert await client.commit_offset(producer, offset, version=3) is ErrorCode.NONE
+            assert await client.end(producer, committed, version=3) == (-1, -1)
+        assert await client.committed() == [b"7", b"9"]
+        assert await client.offset() == 9
+
+    with_client(scenario)
+
+
+def test_what_was_not_added_is_not_taken() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        assert await client.produce(producer, b"x", version=11) is ErrorCode.TRANSACTION_ABORTABLE
+        assert await client.produce(producer, b"x", version=10) is ErrorCode.INVALID_TXN_STATE
+        assert await client.commit_offset(producer, 1, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+        assert await client.commit_offset(producer, 1, version=3) is ErrorCode.INVALID_TXN_STATE
+        assert await client.offset() == -1
+
+    with_client(scenario)
+
+
+def test_what_was_not_added_is_taken_where_nobody_is_to_look() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        assert await client.produce(producer, b"x", version=11) is ErrorCode.NONE
+        assert await client.commit_offset(producer, 1, version=3) is ErrorCode.NONE
+
+    with_client(scenario, transaction_partition_verification_enable="false")
+
+
+def test_a_producer_that_follows_a_crashed_one_is_initialised_at_once() -> None:
+    """What it left is aborted in the same turn, so nobody has to ask twice."""
+
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        zombie = await client.made()
+        await client.produce(zombie, b"lost")
+        producer = await client.made()
+        assert producer == (zombie[0], zombie[1] + 2)
+        assert await client.produce(zombie, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await client.produce(producer, b"kept") is ErrorCode.NONE
+        assert await client.end(producer) == (producer[0], producer[1] + 1)
+        assert await client.committed() == [b"kept"]
+
+    with_client(scenario)
+
+
+def test_a_fenced_producer_is_told_in_the_words_of_its_version() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        zombie = await client.made()
+        await client.made()
+        fenced, invalid = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
+        for version, code in ((3, invalid), (4, fenced), (6, fenced)):
+            answer = await client.init(version, producer_id=zombie[0], producer_epoch=zombie[1])
+            assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+        for version, code in ((0, invalid), (1, invalid), (2, fenced), (3, fenced)):
+            assert await client.add(zombie, 0, version=version) == [code]
+            assert await client.add_offsets(zombie, version=version) is code
+            assert await client.end(zombie, version=version) is code
+        for version in (0, 3, 4, 5):
+            assert await client.commit_offset(zombie, 1, version=version) is invalid
+
+    with_client(scenario)
+
+
+def test_a_partition_that_does_not_exist_keeps_the_others_out() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made()
+        missing, not_tried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+        assert await client.add(producer, 0, 5) == [not_tried, missing]
+        assert await client.add(producer, 0, topic="nothing") == [missing]
+
+    with_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("version", "abortable"), [(4, ErrorCode.INVALID_TXN_STATE), (5, ErrorCode.TRANSACTION_ABORTABLE)]
+)
+def test_brokers_ask_for_several_transactions_at_once(version: int, abortable: ErrorCode) -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer_id, epoch = await client.made()
+
+        def asked(transactional_id: str, partition: int, verify_only: bool) -> AddPartitionsToTxnTransaction:
+            return AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                verify_only=verify_only,
+                topics=[AddPartitionsToTxnTopic(name="orders", partitions=[partition])],
+            )
+
+        request = AddPartitionsToTxnRequest(
+            transactions=[asked(TX, 0, False), asked(TX, 0, True), asked(TX, 1, True), asked("unknown", 0, True)]
+        )
+        answer = await client.call(request, AddPartitionsToTxnResponse, version=version)
+        codes = [
+            result.topic_results[0].results_by_partition[0].partition_error_code
+            for result in answer.results_by_transaction
+        ]
+        assert codes == [0, 0, abortable, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+
+    with_client(scenario)
+
+
+def test_transactions_are_described_and_listed() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made()
+        await client.add(producer, 0, 1)
+        await client.made(transactional_id="idle")
+        described = await client.call(
+            DescribeTransactionsRequest(transactional_ids=[TX, "unknown", ""]), DescribeTransactionsResponse
+        )
+        codes = [row.error_code for row in described.transaction_states]
+        assert codes == [0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
+        assert described.transaction_states[0].topics[0].partitions == [0, 1]
+        for version in (0, 1, 2):
+            listed = await client.call(ListTransactionsRequest(), ListTransactionsResponse, version=version)
+            assert {row.transactional_id for row in listed.transaction_states} == {TX, "idle"}
+        listed = await client.call(
+            ListTransactionsRequest(state_filters=["Ongoing", "Odd"]), ListTransactionsResponse, version=2
+        )
+        assert [row.transactional_id for row in listed.transaction_states] == [TX]
+        assert listed.unknown_state_filters == ["Odd"]
+        refused = await client.call(
+            ListTransactionsRequest(transactional_id_pattern="("), ListTransactionsResponse, version=2
+        )
+        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+    with_client(scenario)
+
+
+def test_markers_are_written_for_another_brokers_coordinator() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer_id, epoch = await client.made()
+        await client.produce((producer_id, epoch), b"x")
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch + 1,
+            transaction_result=True,
+            topics=[WritableTxnMarkerTopic(name="orders", partition_indexes=[0, 9])],
+            coordinator_epoch=0,
+            transaction_version=2,
+        )
+        request = WriteTxnMarkersRequest(markers=[marker])
+        answer = await client.call(request, WriteTxnMarkersResponse, version=2)
+        rows = answer.markers[0].topics[0].partitions
+        assert [row.error_code for row in rows] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await client.committed() == [b"x"]
+
+    with_client(scenario)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_in_its_partitions() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made(transaction_timeout_ms=1_000)
+        await client.produce(producer, b"slow")
+        await asyncio.sleep(1.1)
+        assert await client.produce(producer, b"slower") is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await client.end(producer) is ErrorCode.INVALID_TXN_STATE
+        assert await client.committed() == []
+
+    with_client(scenario)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_transactions_survive_a_restart(is_killed: bool) -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made(transaction_timeout_ms=5_000)
+        await client.produce(producer, b"kept")
+        await client.commit_offset(producer, 3)
+        following = await client.end(producer)
+        assert isinstance(following, tuple)
+        await client.produce(following, b"open")
+        await client.commit_offset(following, 4)
+        await (machine.crash(power=False) if is_killed else machine.stop())
+        await machine.start()
+        client = Client(await machine.connect())
+        await asyncio.sleep(0.5)
+        assert await client.end(producer) is ErrorCode.PRODUCER_FENCED
+        assert await client.committed() == [b"kept"]
+        await asyncio.sleep(5)
+        assert await client.end(following) is ErrorCode.INVALID_TXN_STATE, "timed out meanwhile"
+        assert await client.committed() == [b"kept"]
+        assert await client.offset() == 3
+        producer = await client.made()
+        assert await client.produce(producer, b"new") is ErrorCode.NONE
+        assert isinstance(await client.end(producer), tuple)
+        assert await client.committed() == [b"kept", b"new"]
+
+    with_client(scenario)
+
+
+def test_a_prepared_transaction_survives_a_restart_and_is_committed_by_its_heir() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made(version=6, enable_2pc=True)
+        await client.produce(producer, b"prepared")
+        await machine.crash(power=False)
+        await machine.start()
+        await asyncio.sleep(3_600)
+        client = Client(await machine.connect())
+        answer = await client.init(6, enable_2pc=True, keep_prepared_txn=True)
+        assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == producer
+        heir = (answer.producer_id, answer.producer_epoch)
+        assert await client.end(heir) == (heir[0], heir[1] + 1)
+        assert await client.committed() == [b"prepared"]
+
+    with_client(scenario)
+
+
+def test_two_phase_commit_can_be_switched_off() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        answer = await client.init(6, enable_2pc=True)
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    with_client(scenario, transaction_two_phase_commit_enable="false")
+
+
+def test_clients_learn_that_transactions_are_of_version_2() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        for version, lowest in ((3, 1), (4, 0)):
+            answer = await client.call(
+                ApiVersionsRequest(client_software_name="test", client_software_version="1"),
+                ApiVersionsResponse,
+                version=version,
+            )
+            finalized = {row.name: row.max_version_level for row in answer.finalized_features}
+            assert finalized == {"group.version": 1, "transaction.version": 2}
+            assert answer.finalized_features_epoch >= 0
+            assert {row.min_version for row in answer.supported_features} == {lowest}
+
+    with_client(scenario)
+
+
+def test_a_deleted_topic_does_not_keep_a_transaction_from_ending() -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        producer = await client.made()
+        await client.produce(producer, b"gone")
+        await client.call(
+            DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), DeleteTopicsResponse, version=5
+        )
+        following = await client.end(producer)
+        assert isinstance(following, tuple)
+        described = await client.call(DescribeTransactionsRequest(transactional_ids=[TX]), DescribeTransactionsResponse)
+        assert described.transaction_states[0].transaction_state == "CompleteCommit"
+
+    with_client(scenario)
