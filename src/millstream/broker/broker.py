@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from millstream.broker import adoption
 from millstream.broker.background import Background
@@ -15,6 +14,7 @@ from millstream.broker.coordinators import Coordinators
 from millstream.broker.environment import Environment
 from millstream.broker.markers import Markers
 from millstream.broker.monitor import Monitor
+from millstream.broker.orders import Orders
 from millstream.broker.producer_ids import ProducerIds
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
@@ -32,9 +32,6 @@ from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.net.network import Server
 from millstream.net.peer import Limits
-from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from millstream.registry.membership import cluster_id, lay_out, register_broker
 from millstream.registry.nodes import BrokerRegistration, Endpoint
 from millstream.replication.fetch_sessions import FetchSessions
@@ -148,7 +145,7 @@ class Broker:
         await self._listen()
         self.replicas.broker_epoch = await register_broker(registry, self.id, self._registration())
         self.controller = Controller(
-            self.id, registry, self.clock, environment.random, self, self._controller_settings()
+            self.id, registry, self.clock, environment.random, Orders(self), self._controller_settings()
         )
         await self.controller.start()
         self._undo.append(self.controller.close)
@@ -242,34 +239,6 @@ class Broker:
             self._per_address[connection.host] -= 1
             if not self._per_address[connection.host]:
                 del self._per_address[connection.host]
-
-    # The controller's orders; this broker is its own channel.
-
-    async def send(self, broker_id: int, request: Any) -> Any:
-        """Deliver an order of the controller: to this broker by a call."""
-        assert broker_id == self.id, "a cluster of one has no other broker"
-        orders: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {
-            LeaderAndIsrRequest: self._follow,
-            UpdateMetadataRequest: self._update_view,
-            StopReplicaRequest: self._stop_replicas,
-        }
-        return await orders[type(request)](request)
-
-    async def _follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        await self.settings.load_topics([topic.topic_name for topic in order.topic_states])
-        return self.replicas.follow(order)
-
-    async def _stop_replicas(self, order: StopReplicaRequest) -> StopReplicaResponse:
-        return self.replicas.stop(order)
-
-    async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        named = {topic.topic_name for topic in told.topic_states}
-        before = self.cluster.shapes(named)
-        answer = self.cluster.update(told)
-        after = self.cluster.shapes(named)
-        self.settings.forget_topics(named - after.keys())
-        self.coordinators.topics_changed(name for name in named if before.get(name) != after.get(name))
-        return answer
 
     # A log directory that fails while the broker runs.
 
