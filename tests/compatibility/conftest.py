@@ -10,14 +10,28 @@ from typing import Protocol
 
 import pytest
 
+from millstream.config.broker import BROKER_SETTINGS
 from tests.compatibility.drivers import DRIVERS, Driver
 from tests.compatibility.drivers.base import LATEST, Refused
+from tests.compatibility.members import HOSTS, Host
+from tests.compatibility.wire import Wire
 from tests.system.broker_process import BrokerProcess
 
 #: host:port of a running broker, Apache Kafka among them, to test instead of our own.
 BOOTSTRAP = os.environ.get("MILLSTREAM_TEST_BOOTSTRAP")
 IN_CI = os.environ.get("CI") == "true"
 TOPIC_TIMEOUT_S = 10.0
+
+#: Times that tests would otherwise wait for; a broker that runs already wants them too.
+HASTE = {
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
 
 
 def absent(reason: str) -> None:
@@ -55,7 +69,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if BOOTSTRAP:
         yield BOOTSTRAP
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as broker:
+    haste = {name: value for name, value in HASTE.items() if name in BROKER_SETTINGS}
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings=haste) as broker:
         yield broker.address
 
 
@@ -75,6 +90,56 @@ def driver(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
 def seed(drivers: Drivers) -> Driver:
     """The client that prepares what another one is tested on."""
     return drivers["confluent"]
+
+
+class Hosts:
+    """A process of every client that was asked for, started when first asked for."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._started: dict[str, Host] = {}
+
+    def __getitem__(self, name: str) -> Host:
+        if name not in self._started:
+            self._started[name] = self.another(name)
+        return self._started[name]
+
+    def another(self, name: str) -> Host:
+        """One that the test may kill, and ends in any case."""
+        if (reason := HOSTS[name].missing()) is not None:
+            absent(reason)
+        return HOSTS[name](self._bootstrap)
+
+    def close(self) -> None:
+        for host in self._started.values():
+            host.close()
+
+
+@pytest.fixture(scope="session")
+def hosts(bootstrap: str) -> Iterator[Hosts]:
+    started = Hosts(bootstrap)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest, hosts: Hosts) -> Host:
+    return hosts[request.param]
+
+
+@pytest.fixture
+def group() -> str:
+    """A group that nobody was in."""
+    return f"g-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def served(bootstrap: str) -> set[int]:
+    """The keys of the APIs that the broker says it serves."""
+    with Wire(bootstrap) as wire:
+        answer = wire.call(18, 0, b"")
+    assert answer.int16() == 0
+    return {(answer.int16(), answer.int16(), answer.int16())[0] for _ in range(answer.int32())}
 
 
 @pytest.fixture

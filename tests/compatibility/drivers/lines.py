@@ -10,6 +10,7 @@ import json
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.compatibility.drivers.base import (
@@ -25,6 +26,8 @@ from tests.compatibility.drivers.base import (
     Start,
 )
 
+ROOT = Path(__file__).parents[3]
+
 
 def to_text(raw: bytes | None) -> str | None:
     return None if raw is None else b64encode(raw).decode()
@@ -32,6 +35,45 @@ def to_text(raw: bytes | None) -> str | None:
 
 def to_bytes(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
+
+
+class Lines:
+    """A process that answers one question after the other, until it is told that there are no more."""
+
+    def __init__(self, command: Sequence[str], name: str) -> None:
+        self._name = name
+        self._asked = 0
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=ROOT
+        )
+
+    def ask(self, call: str, **arguments: object) -> Any:
+        """Its answer; an error it reports is ``Refused``."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._asked += 1
+        self._process.stdin.write(json.dumps({"id": self._asked, "call": call, **arguments}) + "\n")
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            assert answer["id"] == self._asked, f"an answer to another question: {line}"
+            if "code" in answer:
+                raise Refused(int(answer["code"]), answer["message"])
+            return answer["result"]
+        raise AssertionError(f"the {self._name} process ended with {self._process.wait()} at {call}")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()  # The end of the questions is the end of the process.
+        try:
+            self._process.wait(20)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()
 
 
 class LinesReader(Reader):
@@ -62,26 +104,12 @@ class LinesDriver(Driver):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._asked = 0
-        self._process = subprocess.Popen(
-            self.command(bootstrap), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+        self._lines = Lines(self.command(bootstrap), self.name)
+        self.ask = self._lines.ask
 
     @classmethod
     def command(cls, bootstrap: str) -> list[str]:
         raise NotImplementedError
-
-    def ask(self, call: str, **arguments: object) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._asked += 1
-        self._process.stdin.write(json.dumps({"id": self._asked, "call": call, **arguments}) + "\n")
-        for line in self._process.stdout:
-            answer = json.loads(line)
-            assert answer["id"] == self._asked, f"an answer to another question: {line}"
-            if "code" in answer:
-                raise Refused(int(answer["code"]), answer["message"])
-            return answer["result"]
-        raise AssertionError(f"the {self.name} driver ended with {self._process.wait()} at {call}")
 
     def produce(
         self,
@@ -144,11 +172,4 @@ class LinesDriver(Driver):
         return dict(self.ask("describe_configs", broker=broker))
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()  # The end of the questions is the end of the process.
-        try:
-            self._process.wait(20)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._process.stdout.close()
+        self._lines.close()
