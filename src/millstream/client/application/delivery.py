@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from confluent_kafka import libversion
+
 from millstream.client.application.errors import BadSetting
 
 
@@ -32,6 +34,9 @@ class Delivery(Enum):
             raise BadSetting(f"delivery={choice!r} is not one of {choices}") from None
 
 
+#: From 2.11 on, librdkafka forgets its brokers when none answers, and sending offsets to a transaction may then wait for
+#: one of the forgotten for ever (its issues 5456, 5511). The addresses it was given first are tried in any case.
+_KEEPS_BROKERS = {"metadata.recovery.strategy": "none"} if libversion()[1] >= 0x020B0000 else {}
 #: What each choice fixes for a producer; a setting of one's own that contradicts it is refused.
 PRODUCER_PROMISES: dict[Delivery, dict[str, Any]] = {
     Delivery.AT_MOST_ONCE: {"enable.idempotence": False, "retries": 0},
@@ -42,7 +47,7 @@ PRODUCER_PROMISES: dict[Delivery, dict[str, Any]] = {
 PRODUCER_PREFERENCES: dict[Delivery, dict[str, Any]] = {
     Delivery.AT_MOST_ONCE: {"acks": 1},
     Delivery.AT_LEAST_ONCE: {"enable.idempotence": True},
-    Delivery.EXACTLY_ONCE: {},
+    Delivery.EXACTLY_ONCE: _KEEPS_BROKERS,
 }
 #: What each choice fixes for a consumer.  Offsets are stored by us, at the right moment, and never by themselves.
 CONSUMER_PROMISES: dict[Delivery, dict[str, Any]] = {

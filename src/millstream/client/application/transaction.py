@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -92,8 +93,33 @@ class Transaction:
         if progress.offsets:
             self._step(
                 "sending offsets to a transaction",
-                lambda: self._wire.send_offsets_to_transaction(progress.offsets, progress.membership, STEP_S),
+                lambda: self._bounded(
+                    lambda: self._wire.send_offsets_to_transaction(progress.offsets, progress.membership, STEP_S)
+                ),
             )
+
+    def _bounded(self, step: Callable[[], object]) -> None:
+        """Take a step that librdkafka may never come back from, whatever time-out it is given (its issue 5456).
+
+        Unreachable when it does not: the producer is of no use any more, and a new one under its id takes over.
+        """
+        outcome: list[BaseException | None] = []
+
+        def taken() -> None:
+            try:
+                step()
+                outcome.append(None)
+            except BaseException as error:
+                outcome.append(error)
+
+        # A daemon: if it is never heard of again, the process can still end.
+        thread = threading.Thread(target=taken, name="millstream-offsets", daemon=True)
+        thread.start()
+        thread.join(self._patience_s)
+        if not outcome:
+            raise Unreachable(f"no broker took the offsets within {self._patience_s:g} s; make a new producer")
+        if outcome[0] is not None:
+            raise outcome[0]
 
     def _check_open(self) -> None:
         if self._producer._transaction is not self:
