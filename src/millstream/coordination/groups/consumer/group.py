@@ -1,7 +1,7 @@
 """A consumer group: what its records say, and what it answers to offsets and administration."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -195,10 +195,11 @@ class ConsumerGroup:
     def _take_member(self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None) -> None:
         self._topics = None
         if value is None:
-            self._put_owned(self.members.get(key.member_id), None)
             gone = self.members.pop(key.member_id, None)
-            if gone is not None and gone.instance_id and self.instances.get(gone.instance_id) == gone.member_id:
-                del self.instances[gone.instance_id]
+            if gone is not None:
+                self._drop_owned(gone)
+                if gone.instance_id and self.instances.get(gone.instance_id) == gone.member_id:
+                    del self.instances[gone.instance_id]
             self.rejoining.discard(key.member_id)
             return
         member = self.members.get(key.member_id) or ConsumerMember(key.member_id)
@@ -234,7 +235,9 @@ class ConsumerGroup:
                 assigned=records.owned_of(value.assigned_partitions, value.member_epoch),
                 revoking=records.owned_of(value.partitions_pending_revocation, value.member_epoch),
             )
-        self._put_owned(old, new)
+        if old is not None:
+            self._drop_owned(old)
+        self.owners.update((each, key.member_id) for each in _each_owned(new))
         self.members[key.member_id] = new
 
     def _take_plan(
@@ -265,18 +268,18 @@ class ConsumerGroup:
         else:
             self.regexes[key.regular_expression] = frozenset(value.topics)
 
-    def _put_owned(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        owners = self.owners
-        for owned in (old.assigned, old.revoking) if old is not None else ():
-            for topic_id, partitions in owned.items():
-                for partition in partitions:
-                    # A static member that came back has its partitions under its new id already.
-                    if owners.get((topic_id, partition)) == old.member_id:  # type: ignore[union-attr]
-                        del owners[topic_id, partition]
-        for owned in (new.assigned, new.revoking) if new is not None else ():
-            for topic_id, partitions in owned.items():
-                for partition in partitions:
-                    owners[topic_id, partition] = new.member_id  # type: ignore[union-attr]
+    def _drop_owned(self, member: ConsumerMember) -> None:
+        for each in _each_owned(member):
+            # A static member that came back has its partitions under its new id already.
+            if self.owners.get(each) == member.member_id:
+                del self.owners[each]
+
+
+def _each_owned(member: ConsumerMember) -> Iterator[tuple[Uuid, int]]:
+    for owned in (member.assigned, member.revoking):
+        for topic_id, partitions in owned.items():
+            for partition in partitions:
+                yield topic_id, partition
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from millstream.coordination.decision import Question
 from millstream.coordination.groups.consumer.draft import Draft
@@ -191,8 +191,3 @@ def _check_text(name: str, text: str | None) -> None:
 
 def _invalid(detail: str) -> ProtocolError:
     return ProtocolError(ErrorCode.INVALID_REQUEST, detail)
-
-
-def departure(member_id: str, member_epoch: int) -> Any:
-    """The answer to a member that leaves."""
-    return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=member_epoch)

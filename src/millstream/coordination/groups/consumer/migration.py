@@ -79,7 +79,8 @@ def _consumer_member(classic: ClassicGroup, member: ClassicMember, topics: Clust
     assigned: dict[bytes, dict[int, int]] = {}
     if member.assignment:
         assignment = decode_assignment(member.assignment)
-        if assignment.user_data:
+        # What merely echoes the member's own, as librdkafka's sticky assignor does, is not lost.
+        if assignment.user_data and assignment.user_data != subscription.user_data:
             raise _not_upgraded(classic, "it has an assignor of its own")
         for topic_id, partitions in by_topic_id(assignment.assigned_partitions, topics).items():
             assigned[topic_id] = dict.fromkeys(partitions, classic.generation)

@@ -92,7 +92,8 @@ class ConsumerPart:
 
     def _leave(self, group: ConsumerGroup, question: Question, now_ms: int) -> Decision:
         request: ConsumerGroupHeartbeatRequest = question.request
-        answer = (question.ticket, heartbeat.departure(request.member_id, request.member_epoch))
+        response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        answer = (question.ticket, response)
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:

@@ -136,12 +136,14 @@ class ClassicConsumer:
         self.generation = -1
         self.protocol: str | None = None
         self.owned: set[Partition] = set()
+        #: What its assignor remembers.
+        self.user_data: bytes | None = None
 
     def join_request(self) -> JoinGroupRequest:
         owned = [NamedPartitions(topic=topic, partitions=[partition]) for topic, partition in sorted(self.owned)]
         subscription = Subscription(
             topics=list(self._topics),
-            user_data=None,
+            user_data=self.user_data,
             owned_partitions=owned,
             generation_id=self.generation,
             rack_id=None,

@@ -56,15 +56,26 @@ def code_of(stage: Stage, request: Any) -> ErrorCode:
         return refusal.code
 
 
-def assignment(partitions: list[int]) -> bytes:
+def assignment(partitions: list[int], user_data: bytes = b"") -> bytes:
     ints = [len(partitions), *partitions]
     listed = b"".join(each.to_bytes(4, "big") for each in ints)
-    return b"\x00\x03" + (1).to_bytes(4, "big") + b"\x00\x06orders" + listed + b"\xff\xff\xff\xff"
+    return (
+        b"\x00\x03"
+        + (1).to_bytes(4, "big")
+        + b"\x00\x06orders"
+        + listed
+        + len(user_data).to_bytes(4, "big")
+        + user_data
+    )
 
 
-def classic_group(stage: Stage, *shares: list[int]) -> list[ClassicConsumer]:
-    """A stable classic group, assigned by its leader as classic clients do."""
+def classic_group(
+    stage: Stage, *shares: list[int], told: bytes | None = None, assigned: bytes = b""
+) -> list[ClassicConsumer]:
+    """A stable classic group, assigned by its leader as classic clients do, with what assignors add."""
     consumers = [ClassicConsumer(stage, "orders") for _ in shares]
+    for consumer in consumers:
+        consumer.user_data = told
     tickets = {}
     for consumer in consumers:
         consumer.member_id = stage.ask(consumer.join_request()).member_id
@@ -75,7 +86,7 @@ def classic_group(stage: Stage, *shares: list[int]) -> list[ClassicConsumer]:
         assert answer.error_code == 0
         consumer.generation, consumer.protocol = answer.generation_id, answer.protocol_name
     rows = [
-        SyncGroupRequestAssignment(member_id=consumer.member_id, assignment=assignment(share))
+        SyncGroupRequestAssignment(member_id=consumer.member_id, assignment=assignment(share, assigned))
         for consumer, share in zip(consumers, shares, strict=True)
     ]
     stage.ask(
@@ -164,6 +175,18 @@ def test_a_group_whose_metadata_cannot_be_read_is_not_taken_over(stage: Stage) -
     odd.member_id = stage.ask(odd).member_id
     stage.begin(odd)
     assert stage.refusal(joining("new", "orders")) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_whose_assignor_tells_members_more_than_partitions_is_not_taken_over(stage: Stage) -> None:
+    classic_group(stage, *ALL, assigned=b"more")
+    assert stage.refusal(joining("new", "orders")) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_an_assignor_that_only_echoes_what_members_told_it_is_no_obstacle(stage: Stage) -> None:
+    """As librdkafka's cooperative-sticky does."""
+    classic_group(stage, *ALL, told=b"mine", assigned=b"mine")
+    stage.ask(joining("new", "orders"))
+    assert len(group_of(stage).members) == 2
 
 
 def test_the_last_new_member_leaves_a_classic_group_that_meets(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from time import perf_counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.coordination.groups.consumer.automaton import Automaton
@@ -33,6 +33,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
+@settings(max_examples=50)
 @given(name=st.text("abcABd1-._", max_size=8))
 def test_following_all_ways_at_once_finds_what_going_back_finds(pattern: str, name: str) -> None:
     assert Automaton(parser.parse(pattern)).matches(name) == bool(re.fullmatch(pattern, name))
