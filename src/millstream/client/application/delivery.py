@@ -34,8 +34,8 @@ class Delivery(Enum):
             raise BadSetting(f"delivery={choice!r} is not one of {choices}") from None
 
 
-#: From 2.11 on, librdkafka forgets its brokers when none answers, and sending offsets to a transaction may then wait for
-#: one of the forgotten for ever (its issues 5456, 5511). The addresses it was given first are tried in any case.
+#: From 2.11 on, librdkafka forgets its brokers when none answers, and sending offsets to a transaction may then wait
+#: for one of the forgotten for ever (its issues 5456, 5511). The addresses it was given first are tried in any case.
 _KEEPS_BROKERS = {"metadata.recovery.strategy": "none"} if libversion()[1] >= 0x020B0000 else {}
 #: What each choice fixes for a producer; a setting of one's own that contradicts it is refused.
 PRODUCER_PROMISES: dict[Delivery, dict[str, Any]] = {
