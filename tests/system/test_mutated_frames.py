@@ -23,6 +23,8 @@ ANSWER_TIMEOUT_S = 10.0
 #: How long a request may wait that is allowed to: Fetch for records, JoinGroup and SyncGroup for other members.
 PATIENCE_S = 0.2
 WAITING = {struct.pack(">h", key) for key in (1, 11, 14)}
+#: Requests that damage may make large: CreateTopics, DeleteTopics, CreatePartitions.
+LARGE = {struct.pack(">h", key) for key in (19, 20, 37)}
 #: Growth while caches, buffers and topics made by lucky frames settle; a leak of a frame each would be far above.
 GROWTH_MB_MAX = 64
 
@@ -78,9 +80,8 @@ class Client:
             self.close()
             return False
         except TimeoutError:
-            if not may_wait:
-                raise
-            self.close()  # Damage may ask for a wait of hours, and a broker that obeys it is right.
+            assert may_wait or frame[:2] in LARGE, f"no answer within {ANSWER_TIMEOUT_S:.0f} s to {frame.hex()}"
+            self.close()  # Damage may ask for hours or thousands of partitions, and a broker that obeys is right.
             return False
 
     def close(self) -> None:
