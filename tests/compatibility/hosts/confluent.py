@@ -140,7 +140,7 @@ class Host:
             raise KafkaException(failures[0])
 
     def send_offsets(self, producer: int, member: int, offsets: Any) -> None:
-        group = self.members[member].consumer.consumer_group_metadata()
+        group = self.members[member].do(self.members[member].consumer.consumer_group_metadata)
         self.producers[producer].send_offsets_to_transaction([place(*row) for row in offsets], group, WAIT_S)
 
     def commit_transaction(self, producer: int) -> None:
