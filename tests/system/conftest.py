@@ -16,13 +16,14 @@ BOOTSTRAP_VARIABLE = "MILLSTREAM_TEST_BOOTSTRAP"
 
 
 @pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """``HOST:PORT`` of a broker that all tests of a module share."""
+def bootstrap(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """``HOST:PORT`` of a broker that all tests of a module share; with its ``BROKER_SETTINGS``, where it has some."""
     given = os.environ.get(BOOTSTRAP_VARIABLE)
     if given:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("data")) as broker:
+    settings = getattr(request.module, "BROKER_SETTINGS", {})
+    with BrokerProcess(tmp_path_factory.mktemp("data"), settings=settings) as broker:
         yield broker.address
 
 

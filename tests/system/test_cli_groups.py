@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,6 +16,11 @@ from tests.system.running_members import Members, eventually
 #: How old the records are that a test lags behind.
 AGE_S = 1_000
 RECORDS = 10
+#: So that a rebalance by the consumer protocol takes a second and not ten.
+BROKER_SETTINGS = {
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+}
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
@@ -235,3 +242,42 @@ def test_one_unknown_group_does_not_hide_the_others(millstream: Millstream, fill
 )
 def test_a_reset_that_is_not_said_clearly_is_a_misuse(millstream: Millstream, words: list[str], told: str) -> None:
     assert told in millstream("group", "reset-offsets", "billing", *words, code=2).errors
+
+
+def test_a_group_goes_on_where_the_command_left_it(millstream: Millstream, filled: str, group: str) -> None:
+    words = ("consume", filled, "-g", group, "-f", r"%p %o\n")
+    first = millstream(*words, "-n", 5).lines
+    assert len(first) == 5
+    assert sum(offsets_of(millstream, group).values()) == 5
+    rest = millstream(*words, "-e").lines
+    everything = {f"{partition} {offset}" for partition in range(3) for offset in range(RECORDS)}
+    assert len(first) + len(rest) == len(everything) and {*first, *rest} == everything
+    assert millstream(*words, "-e").lines == []
+    assert offsets_of(millstream, group) == dict.fromkeys(range(3), RECORDS)
+    assert described(millstream, group)["members"] == []
+
+
+def test_a_new_group_begins_where_it_is_told(millstream: Millstream, filled: str, group: str) -> None:
+    assert len(millstream("consume", filled, "-g", group, "-o", "-2", "-e").lines) == 6
+    assert "leave out -p or -g" in millstream("consume", filled, "-g", group, "-p", 0, code=2).errors
+    assert "there is no topic" in millstream("consume", "no-such-topic", "-g", group, code=1).errors
+
+
+def test_the_command_shares_a_group_with_other_consumers(millstream: Millstream, filled: str, group: str) -> None:
+    """And leaves it on Ctrl-C, with what it printed committed."""
+    with Members(millstream.bootstrap, group, filled, 1, 3, "classic"):
+        command = millstream.start("consume", filled, "-g", group, "-f", r"%p %o\n")
+
+        def shares() -> list[int]:
+            return sorted(len(member["partitions"]) for member in described(millstream, group)["members"])
+
+        eventually(lambda: shares() == [1, 2])
+        assert command.stdout is not None
+        printed = [command.stdout.readline().split() for _ in range(RECORDS)]
+        command.send_signal(signal.SIGINT)
+        output, errors = command.communicate(timeout=30)
+        assert (command.returncode, errors) == (130, "")
+        printed += [line.split() for line in output.splitlines()]
+        eventually(lambda: shares() == [3])
+        counts = Counter(int(partition) for partition, _ in printed)
+        assert offsets_of(millstream, group) == counts

@@ -5,6 +5,10 @@ The last ten of each partition, the last hour's and what follows, and a range:
 millstream consume orders -o -10 -e
 millstream consume orders -o @-1h -f '%p %o %k %v\\n'
 millstream consume orders -o 1000:2000 -p 0 --output json
+
+As a member of a group, which goes on where it was and shares the partitions:
+
+millstream consume orders -g billing
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     start = parser.add_mutually_exclusive_group()
     start.add_argument("-o", "--offset", default="start", help="where to begin, and end (default: start)")
     start.add_argument("--from-beginning", action="store_const", const="start", dest="offset", help="as -o start")
+    parser.add_argument("-g", "--group", help="read as a member of this group; -o is for what it has not read yet")
     parser.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many records")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("-e", "--exit-at-end", action="store_true", help="end at what is the end when the command starts")
@@ -61,6 +66,16 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     except ValueError as error:
         raise CommandFailed(str(error), exit_code=2) from None
     isolation = ISOLATIONS[args.isolation]
+    if args.group is not None:
+        from millstream.cli.group_reading import GroupReading, Wanted
+
+        if args.partitions is not None:
+            raise CommandFailed("a group shares out partitions itself; leave out -p or -g", exit_code=2)
+        for name in args.topics:
+            await cluster.topic(name)  # Says so when there is none.
+        task = Wanted(args.topics, wanted, isolation, args.count, args.exit_at_end)
+        await GroupReading(cluster, args.group, task, lambda read: print_read(read, printer)).run()
+        return 0
     partitions = await partitions_of(cluster, args.topics, args.partitions)
     starts, stops = await resolve(cluster, partitions, wanted, isolation, until_end=args.exit_at_end)
     left: int | None = args.count

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from millstream.client.cluster import RETRY_PAUSE_S, Cluster, check, error_of
-from millstream.client.wire import Address, Connection, ConnectionLost, Unreachable
+from millstream.client.wire import Address, ConnectionLost, Unreachable
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from millstream.protocol.schema import Request, Response
@@ -70,18 +70,26 @@ class Coordinators:
         again_on: frozenset[ErrorCode] = frozenset(),
         again_if_lost: bool = True,
         version_max: int | None = None,
+        waits_s: float = 0.0,
     ) -> R:
         """The coordinator's answer.
 
         ``codes`` gives an answer's error codes: while one says that it cannot answer yet, or is one of ``again_on``,
         it is found and asked again. So it is when the connection was lost, unless the request must not be done twice.
+        ``waits_s`` is how long the coordinator may keep the request by its nature.
         """
         waited_for = NOT_YET | again_on
 
         async def attempt() -> R:
             node = await self._find(kind, key)
             connection = await self.cluster.broker_at(node.address)
-            answer = await _call(self.cluster, connection, request, response, version_max)
+            version = connection.version_for(type(request))
+            answer = await connection.call(
+                request,
+                response,
+                version=version if version_max is None else min(version, version_max),
+                timeout_s=self.cluster.timeout_s + waits_s,
+            )
             _raise_if_not_yet(codes(answer), waited_for, f"{kind.name.lower()} {key!r}")
             return answer
 
@@ -97,7 +105,7 @@ class Coordinators:
     async def _ask_node(self, node: Node, request: Request, response: type[R], code: Callable[[R], int]) -> R:
         async def attempt() -> R:
             connection = await self.cluster.broker_at(node.address)
-            answer = await _call(self.cluster, connection, request, response, None)
+            answer = await connection.call(request, response, timeout_s=self.cluster.timeout_s)
             _raise_if_not_yet([code(answer)], NOT_YET, f"broker {node.id}")
             check(code(answer), f"broker {node.id}")
             return answer
@@ -141,15 +149,6 @@ class Coordinators:
                 was_told = True
                 self._tell(f"waiting: {fault}")
             await asyncio.sleep(RETRY_PAUSE_S)
-
-
-async def _call(
-    cluster: Cluster, connection: Connection, request: Request, response: type[R], version_max: int | None
-) -> R:
-    version = connection.version_for(type(request))
-    if version_max is not None:
-        version = min(version, version_max)
-    return await connection.call(request, response, version=version, timeout_s=cluster.timeout_s)
 
 
 def _raise_if_not_yet(codes: Iterable[int], waited_for: frozenset[ErrorCode], what: str) -> None:

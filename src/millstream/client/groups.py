@@ -271,13 +271,22 @@ async def committed_offsets(coordinators: Coordinators, name: str) -> dict[Topic
     return dict(sorted(committed.items()))
 
 
-async def commit_offsets(coordinators: Coordinators, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit for a group that has no members; the first refusal is raised, UNKNOWN_MEMBER_ID when it has some."""
+async def commit_offsets(
+    coordinators: Coordinators,
+    name: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    member_id: str = "",
+    generation: int = -1,
+) -> None:
+    """Commit as a member, or for a group that has none (UNKNOWN_MEMBER_ID when it has); the first refusal is raised."""
     answer = await coordinators.ask(
         Kind.GROUP,
         name,
         OffsetCommitRequest(
             group_id=name,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
             topics=[
                 OffsetCommitRequestTopic(
                     name=topic,
