@@ -1,13 +1,16 @@
 """Transactions over the wire: both versions of them from init to read, refusals as each version knows them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from millstream.broker.markers import Marker, Markers
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
+from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
 from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from millstream.protocol.messages.add_partitions_to_txn import (
@@ -415,6 +418,59 @@ def test_a_prepared_transaction_survives_a_restart_and_is_committed_by_its_heir(
         heir = (answer.producer_id, answer.producer_epoch)
         assert await client.end(heir) == (heir[0], heir[1] + 1)
         assert await client.committed() == [b"prepared"]
+
+    with_client(scenario)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_outcome_that_was_decided_is_carried_out_after_a_crash(committed: bool) -> None:
+    """The client was answered; then the broker died before any partition was told."""
+
+    async def nobody(markers: Markers, marker: Marker, partitions: Iterable[TopicPartition]) -> Any:
+        return dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        await client.produce(producer, b"decided")
+        await client.commit_offset(producer, 5)
+        with patch.object(Markers, "write", nobody):
+            following = await client.end(producer, committed)
+            assert isinstance(following, tuple)
+            assert await client.produce(following, b"next") is ErrorCode.CONCURRENT_TRANSACTIONS
+            assert await client.committed() == []
+            await machine.crash(power=False)
+        await machine.start()
+        client = Client(await machine.connect())
+        await asyncio.sleep(1)
+        assert await client.committed() == ([b"decided"] if committed else [])
+        assert await client.offset() == (5 if committed else -1)
+        assert await client.end(producer, committed) == following
+        assert await client.end(producer, not committed) is ErrorCode.INVALID_TXN_STATE
+
+    with_client(scenario)
+
+
+def test_markers_that_fail_are_written_later() -> None:
+    write, is_failing = Markers.write, True
+
+    async def sometimes(markers: Markers, marker: Marker, partitions: Iterable[TopicPartition]) -> Any:
+        failing = [each for each in partitions if is_failing and each.partition == 1]
+        written = await write(markers, marker, [each for each in partitions if each not in failing])
+        return written | dict.fromkeys(failing, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        nonlocal is_failing
+        producer = await client.made()
+        for partition in (0, 1):
+            await client.produce(producer, b"x", partition)
+        with patch.object(Markers, "write", sometimes):
+            await client.end(producer)
+            await asyncio.sleep(5)
+            assert [await client.committed(partition) for partition in (0, 1)] == [[b"x"], []]
+            is_failing = False
+            await asyncio.sleep(5)
+            assert await client.committed(1) == [b"x"]
 
     with_client(scenario)
 
