@@ -10,7 +10,7 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 ALPHABET: Final = frozenset(ascii_letters + digits + "._-")
-NODES_MAX: Final = 10_000
+NODES_MAX: Final = 2_000
 #: Steps are forgotten when they are more, as RE2 does.
 STATES_MAX: Final = 1_000
 
