@@ -165,14 +165,6 @@ def test_a_refusal_is_told_in_words_that_producers_know(code: ErrorCode, version
     on_ground(scenario)
 
 
-def test_without_a_coordinator_no_transaction_begins() -> None:
-    async def scenario(ground: Ground) -> None:
-        setattr(ground.machine.broker, "transactions", None)  # noqa: B010
-        assert (await ground.send(0)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    on_ground(scenario)
-
-
 def test_a_transaction_without_an_id_is_refused() -> None:
     async def scenario(ground: Ground) -> None:
         row = await ground.send(0, transactional_id=None)

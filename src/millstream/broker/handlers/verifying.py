@@ -4,8 +4,6 @@ A producer that sends Produce v12 leaves it to us to have the partition added to
 asked for that itself, and we only make sure, so that a late batch does not begin a transaction that nobody ends.
 """
 
-from typing import Protocol, cast
-
 from millstream.broker.broker import Broker
 from millstream.config.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from millstream.model.batch import HEADER_BYTES, TRANSACTIONAL, header_at
@@ -35,21 +33,6 @@ TRANSLATED_BEFORE = {
 }
 
 Verdicts = dict[TopicPartition, ErrorCode]
-
-
-class TransactionCoordinator(Protocol):
-    """Whoever knows which partitions are in a transaction."""
-
-    async def admit(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: list[TopicPartition],
-        adds: bool,
-    ) -> Verdicts:
-        """Whether each partition is in the producer's transaction; with ``adds`` it is added if it is not."""
-        ...
 
 
 class Verifying:
@@ -115,15 +98,13 @@ class Verifying:
         self._asked.append((partition.topic_partition, data))
 
     def _ask(self, producer_id: int, producer_epoch: int) -> None:
-        coordinator = cast(TransactionCoordinator | None, getattr(self._broker, "transactions", None))
-        if coordinator is None:
-            self._refuse_all(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no transaction coordinator")
-            return
         assert self._request.transactional_id is not None
         try:
             partitions = [topic_partition for topic_partition, _ in self._asked]
             begun = Begun(
-                coordinator.admit(self._request.transactional_id, producer_id, producer_epoch, partitions, self._adds)
+                self._broker.transactions.admit(
+                    self._request.transactional_id, producer_id, producer_epoch, partitions, self._adds
+                )
             )
         except ProtocolError as refusal:
             self._refuse_all(self._translated(refusal.code), refusal.detail)
