@@ -139,13 +139,19 @@ class AbortedIndex:
     def overlapping(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """The transactions with a record or their marker at ``offset`` or later, and a record before ``upper``."""
         self.load()
-        firsts, found = self._first_offsets, []
-        at, count = bisect_left(self._last_offsets, offset), len(self._last_offsets)
+        lasts, stables = self._last_offsets, self._stable_offsets
+        at = bisect_left(lasts, offset)
+        # Stable offsets only grow, and nothing behind one that reaches ``upper`` began before it.
+        count = min(bisect_left(stables, upper, at) + 1, len(lasts))
+        found: list[AbortedTransaction] = []
         while at < count:
-            block_end = min(count, at - at % BLOCK + BLOCK)
+            end = min(count, at - at % BLOCK + BLOCK)
             if self._least[at // BLOCK] < upper:
-                found += [self[each] for each in range(at, block_end) if firsts[each] < upper]
-            at = block_end
+                rows = zip(
+                    self._producer_ids[at:end], self._first_offsets[at:end], lasts[at:end], stables[at:end], strict=True
+                )
+                found += [AbortedTransaction._make(row) for row in rows if row[1] < upper]
+            at = end
         return found
 
     # Files.

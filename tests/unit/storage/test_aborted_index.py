@@ -80,9 +80,13 @@ def test_transactions_are_found_that_overlap_a_range(
 def test_many_transactions_are_found_as_by_looking_at_each(files: MemoryFiles) -> None:
     rng = random.Random(5)
     entries = []
+    spans = []
     for at in range(3 * BLOCK + 17):
         last = 1_000 + 10 * at + rng.randrange(10)
-        entries.append(AbortedTransaction(at, max(0, last - rng.choice((1, 5, 20, 3_000))), last, 0))
+        spans.append((max(0, last - rng.choice((1, 5, 20, 3_000))), last))
+    for at, (first, last) in enumerate(spans):
+        stable = min([last + 1, *(start for start, _ in spans[at + 1 :])])
+        entries.append(AbortedTransaction(at, first, last, stable))
     found = index(files, *entries)
     for _ in range(300):
         offset = rng.randrange(900, 5_200)
