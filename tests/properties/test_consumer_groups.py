@@ -9,13 +9,14 @@ from typing import Any
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
 
 from millstream.coordination.groups.consumer.group import ConsumerGroup
 from millstream.coordination.groups.consumer.member import MemberState
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import GroupSettings
-from tests.unit.coordination.groups.consumer.clients import GROUP, Consumer, Partition, stage_of
+from millstream.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.unit.coordination.groups.consumer.clients import GROUP, ClassicConsumer, Consumer, Partition, stage_of
 from tests.unit.coordination.stage import Topics, topic_id_of
 
 SESSION_MS = GroupSettings().group_consumer_session_timeout_ms
@@ -176,10 +177,80 @@ class Histories(RuleBasedStateMachine):
         return self._group.members if GROUP in machine.groups else {}
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(
+class GuestHistories(Histories):
+    """The same with classic members in the group, which may stay there by themselves."""
+
+    guests: Bundle[ClassicConsumer] = Bundle("guests")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stage = stage_of(self._topics, lambda: GroupSettings(group_consumer_migration_policy="upgrade"))
+        self._guests: list[ClassicConsumer] = []
+
+    @precondition(lambda self: self._members)
+    @rule(target=guests, names=st.sampled_from([("orders",), ("orders", "bills")]))
+    def join_as_guest(self, names: tuple[str, ...]) -> ClassicConsumer:
+        guest = ClassicConsumer(self._stage, *names, session_ms=SESSION_MS)
+        guest.join()
+        self._guests.append(guest)
+        self._hear(guest)
+        return guest
+
+    @rule(guest=guests)
+    def beat_as_guest(self, guest: ClassicConsumer) -> None:
+        if guest not in self._guests:
+            return
+        if guest.member_id in self._members:
+            guest.beat()
+            self._hear(guest)
+        else:
+            self._guests.remove(guest)  # It would be told, and begin anew.
+
+    @rule(guest=guests)
+    def leave_as_guest(self, guest: ClassicConsumer) -> None:
+        if guest in self._guests and guest.member_id in self._members:
+            leaving = [MemberIdentity(member_id=guest.member_id)]
+            self._stage.ask(LeaveGroupRequest(group_id=GROUP, member_id="", members=leaving))
+            self._guests.remove(guest)
+
+    @rule()
+    def converge_with_guests(self) -> None:
+        for _ in range(8):
+            for guest in list(self._guests):
+                self.beat_as_guest(guest)
+            for consumer in self._all:
+                self.beat(consumer, is_slow=False)
+        if not self._clients:
+            return
+        group = self._group
+        assert group.state_name == "Stable"
+        for client in self._clients:
+            plan = group.plans.get(client.member_id, {})
+            assert client.owned == {(name, each) for name in NAMES for each in plan.get(topic_id_of(name), frozenset())}
+
+    @invariant()
+    def no_partition_has_two_clients(self) -> None:
+        owned = [each for client in self._clients if client.member_id in self._members for each in client.owned]
+        assert len(owned) == len(set(owned))
+
+    def converge(self) -> None:
+        """Not without the guests."""
+
+    @property
+    def _clients(self) -> list[Consumer | ClassicConsumer]:
+        return [*self._all, *self._guests]
+
+    def _hear(self, guest: ClassicConsumer) -> None:
+        self._heard_ms[guest.member_id] = self._stage.now_ms
+
+
+SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
     deadline=None,
     phases=[Phase.reuse, Phase.generate, Phase.shrink],  # Explaining traces every line.
 )
+TestHistories = Histories.TestCase
+TestHistories.settings = SETTINGS
+TestGuestHistories = GuestHistories.TestCase
+TestGuestHistories.settings = SETTINGS
