@@ -45,13 +45,15 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     from millstream.cli.failure import CommandFailed
     from millstream.cli.output import show_document
     from millstream.cli.waiting import coordinators_of
-    from millstream.client.groups import list_groups
+    from millstream.client.groups import CLASSIC, CONSUMER, list_groups
 
     if args.all == bool(args.names):
         raise CommandFailed("name the groups to describe, or give --all", exit_code=2)
     coordinators = coordinators_of(cluster)
-    names = [group.name for group in await list_groups(coordinators)] if args.all else dict.fromkeys(args.names)
-    documents, refusals = await _documents(coordinators, list(names), args.view)
+    names = list(dict.fromkeys(args.names))
+    if args.all:  # Of all that are described in these ways; share groups, for one, are not.
+        names = [group.name for group in await list_groups(coordinators) if group.protocol in (CLASSIC, CONSUMER)]
+    documents, refusals = await _documents(coordinators, names, args.view)
     if args.output != "table":
         show_document(documents, args.output)
     elif args.view == "state":
