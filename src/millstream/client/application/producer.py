@@ -161,7 +161,7 @@ class Producer:
         if failed:
             error = failed[0].exception()
             self.forget_failures()
-            raise DeliveryFailed(f"{len(failed)} records were not delivered, the first: {error}") from error
+            raise DeliveryFailed(f"{len(failed)} of the records sent did not arrive, the first: {error}") from error
 
     def transaction(self, consumer: Consumer | None = None) -> Transaction:
         """``with producer.transaction(): …`` commits all that is sent in it, or on an exception none of it.
