@@ -14,6 +14,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
 from millstream.coordination.groups.consumer.automaton import Automaton, Unsupported
+from millstream.coordination.groups.consumer.re2 import translated
 from millstream.model.errors import ErrorCode, ProtocolError
 
 #: Parts of Python's own patterns that RE2 has not.
@@ -44,8 +45,9 @@ def _matcher(regex: str) -> Callable[[str], object]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # What Python finds doubtful means something else in RE2.
-            tree = parser.parse(regex)
-            pattern = re.compile(regex)
+            spelled = translated(regex)
+            tree = parser.parse(spelled)
+            pattern = re.compile(spelled)
         parts = list(_parts(tree))
         if foreign := next((op for op, _ in parts if op in _FOREIGN), None):
             raise Unsupported(f"{foreign} is not known to RE2")

@@ -48,7 +48,41 @@ def test_a_pattern_matches_whole_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", "*a", "[[:alpha:]]", "(?=a)b", "(?!a)b", "(?<=a)b", "(a)\\1", "(?>a)b", "a++", "(a{99}){99}{9}"]
+    ("pattern", "matched"),
+    [
+        (r"^r\.[[:alpha:]]+$", {"r.ab"}),
+        ("[[:^digit:]]", {"a", "b", "_"}),
+        ("[a[:digit:]]", {"a", "1"}),
+        ("[^[:word:]]|[[:punct:]]", {"_"}),
+        ("[^[:space:]]", {"a", "b", "_", "1"}),
+        ("[:a:]", {"a"}),
+        ("[a[b]", {"a", "b"}),
+        ("[]a]", {"a"}),
+        ("[^]a]", {"b", "_", "1"}),
+        ("[a&&b]", {"a", "b"}),
+        (r"[\d\]]", {"1"}),
+        (r"\Qa.b\E+", {"a.b"}),
+        (r"\Qa.b", {"a.b"}),
+        (r"\\Q.", set()),
+        (r"a\z", {"a"}),
+        (r"\C", {"a", "b", "_", "1"}),
+        (r"\pL+", {"a", "b", "ab"}),
+        (r"[\p{Nd}_]", {"1", "_"}),
+        (r"\P{^Latin}", {"a", "b"}),
+        (r"\PL", {"1", "_"}),
+        (r"\p{Any}", {"a", "b", "_", "1"}),
+        (r"\x{61}", {"a"}),
+        ("(?<name>a)b", {"ab"}),
+        ("(?P<name>a)b", {"ab"}),
+    ],
+)
+def test_what_re2_spells_in_its_own_way_is_understood(pattern: str, matched: set[str]) -> None:
+    assert matching(pattern, ["a", "b", "ab", "a.b", "1", "_", "r.ab"]) == matched
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "*a", "[[:nope:]]", "\\p{Greek}", "(?=a)b", "(?!a)b", "(?<=a)b", "(a)\\1", "(?>a)b", "a++", "(a{99}){99}{9}"],
 )
 def test_what_re2_does_not_know_is_refused(pattern: str) -> None:
     with pytest.raises(ProtocolError) as caught:
