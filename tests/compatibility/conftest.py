@@ -10,11 +10,9 @@ from typing import Protocol
 
 import pytest
 
-from millstream.config.broker import BROKER_SETTINGS
 from tests.compatibility.drivers import DRIVERS, Driver
 from tests.compatibility.drivers.base import LATEST, Refused
 from tests.compatibility.members import HOSTS, Host
-from tests.compatibility.wire import Wire
 from tests.system.broker_process import BrokerProcess
 
 #: host:port of a running broker, Apache Kafka among them, to test instead of our own.
@@ -30,7 +28,6 @@ HASTE = {
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
 
@@ -69,8 +66,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if BOOTSTRAP:
         yield BOOTSTRAP
         return
-    haste = {name: value for name, value in HASTE.items() if name in BROKER_SETTINGS}
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings=haste) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", settings=HASTE) as broker:
         yield broker.address
 
 
@@ -131,15 +127,6 @@ def host(request: pytest.FixtureRequest, hosts: Hosts) -> Host:
 def group() -> str:
     """A group that nobody was in."""
     return f"g-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture(scope="session")
-def served(bootstrap: str) -> set[int]:
-    """The keys of the APIs that the broker says it serves."""
-    with Wire(bootstrap) as wire:
-        answer = wire.call(18, 0, b"")
-    assert answer.int16() == 0
-    return {(answer.int16(), answer.int16(), answer.int16())[0] for _ in range(answer.int32())}
 
 
 @pytest.fixture

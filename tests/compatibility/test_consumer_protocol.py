@@ -13,14 +13,7 @@ from tests.compatibility.drivers.base import Refused
 from tests.compatibility.members import Host, Member, each_host, leaving, places_of, settled, until
 from tests.compatibility.test_groups import fill, named
 
-CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER = "consumer"
-
-
-@pytest.fixture(autouse=True)
-def _consumer_groups_are_served(served: set[int]) -> None:
-    if CONSUMER_GROUP_HEARTBEAT not in served:
-        pytest.skip("the broker does not serve the new group protocol yet")
 
 
 def join(host: Host, group: str, *topics: str, pattern: str | None = None, assignor: str | None = None) -> Member:

@@ -12,7 +12,6 @@ from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import Record, Refused
 from tests.compatibility.members import HOSTS, Host, Member, each_host, leaving, places_of, settled, until
 
-JOIN_GROUP = 11
 FENCED_INSTANCE_ID, FATAL, COMMIT_FAILED = 82, -150, -1
 #: librdkafka may know already; aiokafka commits without its instance's name, and learns that it is unknown.
 FENCED = {
@@ -22,12 +21,6 @@ FENCED = {
     "java": {FENCED_INSTANCE_ID},
 }
 CRASH_SESSION_MS = 3_000
-
-
-@pytest.fixture(autouse=True)
-def _groups_are_served(served: set[int]) -> None:
-    if JOIN_GROUP not in served:
-        pytest.skip("the broker does not serve groups yet")
 
 
 def fill(seed: Driver, topic: str, *partitions: int, count: int = 1) -> list[str]:

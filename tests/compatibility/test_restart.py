@@ -6,6 +6,7 @@ With MILLSTREAM_TEST_BOOTSTRAP set, Apache Kafka takes our broker's place.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ from tests.system.broker_process import BrokerProcess
 OUT_OF_ORDER_SEQUENCE = 45
 
 
-def a_broker(data: Path) -> ApacheKafka | BrokerProcess:
-    port = free_port()
-    return ApacheKafka(data, port=port) if BOOTSTRAP else BrokerProcess(data, port=port)
+def a_broker(data: Path, settings: Mapping[str, str] | None = None) -> ApacheKafka | BrokerProcess:
+    kind = ApacheKafka if BOOTSTRAP else BrokerProcess
+    return kind(data, port=free_port(), settings=settings)
 
 
 @pytest.mark.timeout(180)

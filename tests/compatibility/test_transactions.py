@@ -12,7 +12,6 @@ from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import LATEST, Record, Refused
 from tests.compatibility.members import HOSTS, Host, Producer, each_host, leaving, settled, until
 
-ADD_OFFSETS_TO_TXN = 25
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED = 47, 48, 90
 #: What a client says to a zombie differs; that it says no does not.
 FENCED = {
@@ -23,12 +22,6 @@ FENCED = {
     "java": {INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED},
 }
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-
-
-@pytest.fixture(autouse=True)
-def _transactions_are_served(served: set[int]) -> None:
-    if ADD_OFFSETS_TO_TXN not in served:
-        pytest.skip("the broker does not serve transactions yet")
 
 
 @pytest.fixture
