@@ -1,4 +1,8 @@
-"""Loading a machine from its partition's log: read and decoded in a thread, replayed a little in every turn."""
+"""Loading a machine from its partition's log: read in a thread, decoded and replayed a little in every turn.
+
+Python decodes no faster in a thread, and a loop that must ask a busy thread for its turn gets it milliseconds late; so
+only what blocks is done there.
+"""
 
 import asyncio
 import logging
@@ -8,18 +12,19 @@ from typing import NamedTuple
 
 from millstream.coordination.decision import Machine, Origin
 from millstream.coordination.schemas.record import CoordinatorRecord
-from millstream.model.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, crc_holds, header_at
+from millstream.model.batch import HEADER_BYTES, LOG_OVERHEAD, NO_PRODUCER_ID, BatchHeader, crc_holds, header_at
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
-from millstream.model.records import COMMIT, control_kind, decode_batch
-from millstream.model.slices import FileSlice
+from millstream.model.records import COMMIT, Record, control_kind, decode_batch
 from millstream.model.workers import Workers
 from millstream.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
-#: How many records are replayed before others have their turn.
-REPLAYED_AT_ONCE = 200
+#: How many records are decoded and replayed before others have their turn: about half a millisecond's worth.
+REPLAYED_AT_ONCE = 100
+#: A batch larger than this, or compressed, is taken apart in a thread all the same: a whole batch is one piece of work.
+TAKEN_APART_AT_ONCE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ Loaded = tuple[CoordinatorRecord, Origin] | Marker
 async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes_max: int) -> int:
     """Replay the whole log to ``machine``; where it ended.  A record that cannot be read is reported and skipped."""
     offset, end_offset = log.start_offset, log.end_offset
+    replayed = 0
     while offset < end_offset:
         try:
             piece = log.read(offset, bytes_max, end_offset)
@@ -54,16 +60,20 @@ async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes
         if piece is None:
             break
         before = offset
-        found, offset = await workers.in_thread(_decoded, piece, offset, codec, log.topic_partition)
+        data = await workers.in_thread(piece.read)
+        for at, header in _batches(data):
+            offset = header.next_offset
+            records = await _taken_apart(data, at, header, workers, log.topic_partition)
+            for item in _decoded(records, header, codec, log.topic_partition):
+                if isinstance(item, Marker):
+                    machine.replay_marker(item.producer_id, is_commit=item.is_commit)
+                else:
+                    machine.replay(*item)
+                replayed += 1
+                if replayed % REPLAYED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
         if offset == before:
             offset = _after_damage(log, offset)
-        for number, item in enumerate(found, 1):
-            if isinstance(item, Marker):
-                machine.replay_marker(item.producer_id, is_commit=item.is_commit)
-            else:
-                machine.replay(*item)
-            if number % REPLAYED_AT_ONCE == 0:
-                await asyncio.sleep(0)
     return end_offset
 
 
@@ -74,37 +84,48 @@ def _after_damage(log: Log, offset: int) -> int:
     return following
 
 
-def _decoded(piece: FileSlice, offset: int, codec: Codec, topic_partition: TopicPartition) -> tuple[list[Loaded], int]:
-    """The records of a slice, and the offset after it."""
-    data = piece.read()
-    found: list[Loaded] = []
+def _batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """The whole batches of a slice, and where each starts."""
     at = 0
     while at + HEADER_BYTES <= len(data):
         header = header_at(data, at)
         if header.length < HEADER_BYTES - LOG_OVERHEAD or at + header.size > len(data):
             break
-        if crc_holds(data, at, header):
-            found.extend(_records(data, at, header, codec, topic_partition))
-        else:
-            logger.error("%s: the batch at offset %d is damaged, and skipped", topic_partition, header.base_offset)
+        yield at, header
         at += header.size
-        offset = header.next_offset
-    return found, offset
 
 
-def _records(
-    data: bytes, at: int, header: BatchHeader, codec: Codec, topic_partition: TopicPartition
-) -> Iterator[Loaded]:
-    for record in decode_batch(data, at):
-        if header.is_control:
-            yield Marker(header.producer_id, control_kind(record) == COMMIT)
-            continue
-        producer_id = header.producer_id if header.is_transactional else -1
+async def _taken_apart(
+    data: bytes, at: int, header: BatchHeader, workers: Workers, topic_partition: TopicPartition
+) -> list[Record]:
+    """The records of a batch; none, and a report, where it is damaged."""
+    fault: object = "its checksum does not match"
+    if crc_holds(data, at, header):
         try:
-            if record.key is None:
+            if header.compression or header.size > TAKEN_APART_AT_ONCE_BYTES:
+                return await workers.in_thread(decode_batch, data, at)
+            return decode_batch(data, at)
+        except ProtocolError as refusal:
+            fault = refusal
+    logger.error("%s: the batch at offset %d is damaged, and skipped: %s", topic_partition, header.base_offset, fault)
+    return []
+
+
+def _decoded(
+    records: list[Record], header: BatchHeader, codec: Codec, topic_partition: TopicPartition
+) -> Iterator[Loaded]:
+    """What a batch's records say; the next is looked at when it is asked for."""
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+    for record in records:
+        offset, timestamp, key, value, _ = record
+        try:
+            if header.is_control:
+                yield Marker(header.producer_id, control_kind(record) == COMMIT)
+                continue
+            if key is None:
                 raise CorruptFrame("it has no key")
-            decoded = codec.decode(record.key, record.value)
+            decoded = codec.decode(key, value)
         except (CorruptFrame, ProtocolError) as fault:
-            logger.error("%s: the record at offset %d is skipped: %s", topic_partition, record.offset, fault)
+            logger.error("%s: the record at offset %d is skipped: %s", topic_partition, offset, fault)
             continue
-        yield decoded, Origin(record.offset, record.timestamp, producer_id)
+        yield decoded, Origin(offset, timestamp, producer_id)

@@ -14,9 +14,10 @@ from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
 from millstream.metrics.traffic import TopicTraffic
+from millstream.model.batch import HEADER_BYTES, header_at
 from millstream.model.compression import ZSTD
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
-from millstream.model.records import Record, encode_batch
+from millstream.model.records import Record, assemble, encode_batch
 from millstream.replication.partition import Partition
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership
@@ -277,6 +278,20 @@ async def test_a_record_that_cannot_be_read_is_skipped_and_the_rest_loads() -> N
     ground = Ground()
     await ask(ground.shard(), Add(1))
     strange = encode_batch([Record(key=b"strange", value=b"?"), Record(value=b"no key")])
+    ground.partition.append_internal(memoryview(strange), ground.clock.now_ms())
+    last = encode_batch([Record(key=b"amount", value=b"5")])
+    ground.partition.append_internal(memoryview(last), ground.clock.now_ms())
+    shard = ground.shard()
+    await asyncio.sleep(0)
+    assert await ask(shard, Show()) == 6
+
+
+@on_virtual_time
+async def test_a_batch_whose_records_are_none_is_skipped_and_the_rest_loads() -> None:
+    ground = Ground()
+    await ask(ground.shard(), Add(1))
+    whole = encode_batch([Record(key=b"amount", value=b"100")])
+    strange = assemble(header_at(whole), whole[HEADER_BYTES:-1])  # Cut short, under a checksum that holds.
     ground.partition.append_internal(memoryview(strange), ground.clock.now_ms())
     last = encode_batch([Record(key=b"amount", value=b"5")])
     ground.partition.append_internal(memoryview(last), ground.clock.now_ms())
