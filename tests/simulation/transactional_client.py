@@ -45,8 +45,10 @@ Id = tuple[int, int]
 class Client:
     """A producer that sends what it is told to."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, transactional_id: str = TX, topic: str = "orders") -> None:
         self.call = connection.call
+        self.transactional_id = transactional_id
+        self.topic = topic
         self._sequences: dict[tuple[Id, int], int] = {}
 
     async def find(self, key: str, key_type: int) -> None:
@@ -54,7 +56,7 @@ class Client:
         assert answer.error_code == ErrorCode.NONE, answer.error_message
 
     async def init(self, version: int = 5, **fields: Any) -> InitProducerIdResponse:
-        fields = {"transactional_id": TX, "transaction_timeout_ms": 60_000, **fields}
+        fields = {"transactional_id": self.transactional_id, "transaction_timeout_ms": 60_000, **fields}
         return await self.call(InitProducerIdRequest(**fields), InitProducerIdResponse, version=version)
 
     async def made(self, **fields: Any) -> Id:
@@ -62,16 +64,17 @@ class Client:
         assert answer.error_code == ErrorCode.NONE
         return answer.producer_id, answer.producer_epoch
 
-    async def add(self, producer: Id, *partitions: int, version: int = 3, topic: str = "orders") -> list[ErrorCode]:
+    async def add(self, producer: Id, *partitions: int, version: int = 3, topic: str | None = None) -> list[ErrorCode]:
         request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=TX,
+            v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=producer[0],
             v3_and_below_producer_epoch=producer[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic or self.topic, partitions=list(partitions))],
         )
         answer = await self.call(request, AddPartitionsToTxnResponse, version=version)
         rows = answer.results_by_topic_v3_and_below[0].results_by_partition
-        return [ErrorCode(row.partition_error_code) for row in rows]
+        codes = {row.partition_index: ErrorCode(row.partition_error_code) for row in rows}  # In no order, from Kafka.
+        return [codes[partition] for partition in partitions]
 
     async def produce(self, producer: Id, value: bytes, partition: int = 0, version: int = 12) -> ErrorCode:
         sequence = self._sequences.get((producer, partition), 0)
@@ -84,10 +87,10 @@ class Client:
         )
         data = PartitionProduceData(index=partition, records=bytes(batch))
         request = ProduceRequest(
-            transactional_id=TX,
+            transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=10_000,
-            topic_data=[TopicProduceData(name="orders", partition_data=[data])],
+            topic_data=[TopicProduceData(name=self.topic, partition_data=[data])],
         )
         answer = await self.call(request, ProduceResponse, version=version)
         code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
@@ -98,25 +101,28 @@ class Client:
     async def commit_offset(self, producer: Id, offset: int, version: int = 5) -> ErrorCode:
         row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         request = TxnOffsetCommitRequest(
-            transactional_id=TX,
+            transactional_id=self.transactional_id,
             group_id=GROUP,
             producer_id=producer[0],
             producer_epoch=producer[1],
-            topics=[TxnOffsetCommitRequestTopic(name="orders", partitions=[row])],
+            topics=[TxnOffsetCommitRequestTopic(name=self.topic, partitions=[row])],
         )
         answer = await self.call(request, TxnOffsetCommitResponse, version=version)
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def add_offsets(self, producer: Id, version: int = 3) -> ErrorCode:
         request = AddOffsetsToTxnRequest(
-            transactional_id=TX, producer_id=producer[0], producer_epoch=producer[1], group_id=GROUP
+            transactional_id=self.transactional_id, producer_id=producer[0], producer_epoch=producer[1], group_id=GROUP
         )
         answer = await self.call(request, AddOffsetsToTxnResponse, version=version)
         return ErrorCode(answer.error_code)
 
     async def end(self, producer: Id, committed: bool = True, version: int = 5) -> Id | ErrorCode:
         request = EndTxnRequest(
-            transactional_id=TX, producer_id=producer[0], producer_epoch=producer[1], committed=committed
+            transactional_id=self.transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=committed,
         )
         answer = await self.call(request, EndTxnResponse, version=version)
         if answer.error_code:
@@ -126,14 +132,14 @@ class Client:
 
     async def offset(self) -> int:
         request = OffsetFetchRequest(
-            group_id=GROUP, topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+            group_id=GROUP, topics=[OffsetFetchRequestTopic(name=self.topic, partition_indexes=[0])]
         )
         answer = await self.call(request, OffsetFetchResponse, version=5)
         return answer.topics[0].partitions[0].committed_offset
 
     async def committed(self, partition: int = 0) -> list[bytes | None]:
         """What a consumer of committed records is shown, markers left out as clients do."""
-        request = fetch_request("orders", 0, partition)
+        request = fetch_request(self.topic, 0, partition)
         request.isolation_level = 1
         answer = await self.call(request, FetchResponse, version=12)
         aborted = answer.responses[0].partitions[0].aborted_transactions or []
