@@ -8,7 +8,7 @@ nothing here decides what is malformed.
 from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
-from typing import Final
+from typing import Any, Final
 
 from millstream.coordination.schemas.consumer_offsets import FORMAT, OffsetCommitKey, OffsetCommitValue
 from millstream.coordination.schemas.record import CoordinatorRecord
@@ -17,7 +17,7 @@ from millstream.model.ids import ZERO_UUID, Uuid
 _KEY: Final = b"\0\1"
 _VERSION: Final = 4
 _PARTITION_BYTES: Final = 4
-#: Version, offset, leader epoch and the length of the metadata, which follow; then the time, and how many tags there are.
+#: Version, offset, leader epoch and the length of the metadata that follows; then the time, and how many tags follow.
 _HEAD: Final = Struct(">hqib")
 _TAIL: Final = Struct(">qb")
 _HEAD_BYTES: Final = _HEAD.size
@@ -32,7 +32,7 @@ _read_head = _HEAD.unpack_from
 _read_tail = _TAIL.unpack_from
 _read_length = Struct(">h").unpack_from
 _read_partition = Struct(">i").unpack_from
-_new_tuple: Final[Callable[..., tuple[object, ...]]] = tuple.__new__
+_new_tuple: Final[Callable[..., Any]] = tuple.__new__
 _new = object.__new__
 
 
