@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -57,6 +57,8 @@ class Stage:
     compression: Callable[[], int]
     #: How long an answer waits for the replicas.
     write_timeout_ms: Callable[[], int]
+    #: Whose turn it is to be loaded: all machines at once would fill every turn of the loop, one leaves others theirs.
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Shard:
@@ -108,10 +110,10 @@ class Shard:
     async def _load(self) -> None:
         stage, name = self._stage, self.partition.topic_partition
         try:
-            machine = stage.make_machine(name.partition, self.epoch)
-            end_offset = await load(
-                self.partition.leader_log(), machine, stage.codec, stage.workers, stage.load_bytes()
-            )
+            async with stage.loading:
+                machine = stage.make_machine(name.partition, self.epoch)
+                log, bytes_max = self.partition.leader_log(), stage.load_bytes()
+                end_offset = await load(log, machine, stage.codec, stage.workers, bytes_max)
             self._begin(machine, end_offset)
         except ProtocolError as refusal:
             logger.warning("%s cannot be loaded: %s", name, refusal)  # Its next role has it loaded again.

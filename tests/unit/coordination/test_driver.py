@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from millstream.coordination.coordinator import Coordinator, index_of, java_hash
 from millstream.coordination.decision import Decision, Origin, Producer, Question, Timer
 from millstream.coordination.driver import Shard, Stage
-from millstream.coordination.loading import Codec
+from millstream.coordination.loading import REPLAYED_AT_ONCE, Codec
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
@@ -284,6 +285,31 @@ async def test_a_record_that_cannot_be_read_is_skipped_and_the_rest_loads() -> N
     shard = ground.shard()
     await asyncio.sleep(0)
     assert await ask(shard, Show()) == 6
+
+
+@on_virtual_time
+async def test_machines_that_are_loaded_at_once_leave_others_their_turns() -> None:
+    ground = Ground()
+    await ask(ground.shard(), Add(1))
+    many = encode_batch([Record(key=b"amount", value=b"1")] * (3 * REPLAYED_AT_ONCE))
+    ground.partition.append_internal(memoryview(many), ground.clock.now_ms())
+    replayed = 0
+
+    class Counting(Counter):
+        def replay(self, record: CoordinatorRecord, origin: Origin) -> None:
+            nonlocal replayed
+            replayed += 1
+            super().replay(record, origin)
+
+    stage = replace(ground.stage, make_machine=lambda index, epoch: Counting())
+    shards = [Shard(ground.partition, stage) for _ in range(10)]
+    for shard in shards:
+        shard.start()
+    while not all(shard.is_active for shard in shards):
+        before = replayed
+        await asyncio.sleep(0)
+        assert replayed - before <= 2 * REPLAYED_AT_ONCE
+    assert [await ask(shard, Show()) for shard in shards] == [3 * REPLAYED_AT_ONCE + 1] * 10
 
 
 @on_virtual_time
