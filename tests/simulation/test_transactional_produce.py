@@ -1,6 +1,7 @@
 """Transactional batches over the wire: the coordinator is asked first, and committed readers are kept from the rest."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -273,5 +274,15 @@ def test_producers_are_described() -> None:
         (producer,) = known.active_producers
         assert (producer.producer_id, producer.last_sequence, producer.current_txn_start_offset) == (7, 0, 0)
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    on_ground(scenario)
+
+
+def test_a_disk_that_fails_under_a_reader_is_told_of_as_such() -> None:
+    async def scenario(ground: Ground) -> None:
+        await produce(ground.connection, "orders", b"plain")
+        ground.machine.files.fail("read", errno.EIO, path="/data/a/orders-0/*.log")
+        row = (await ground.fetch()).responses[0].partitions[0]
+        assert (row.error_code, bytes(row.records or b"")) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
 
     on_ground(scenario)

@@ -77,11 +77,18 @@ class Piece(NamedTuple):
         """Whether the records can be sent without waiting for a disk; few bytes are read right away."""
         if self.records.length > SMALL_BYTES:
             return self.records.is_cached()
-        data = self.records.read_cached()
+        try:
+            data = self.records.read_cached()
+        except OSError as error:
+            self._lost(error)
+            return True
         if data is None:
             return False
         self.row.records = data
         return True
+
+    def _lost(self, error: OSError) -> None:
+        self.row.error_code, self.row.records = self.log.directory.fail(error).code, b""
 
     async def warm(self, workers: Workers) -> None:
         """Bring the records from the disk into memory, in a thread, so that sending them does not hold up the loop.
@@ -93,7 +100,7 @@ class Piece(NamedTuple):
         except ProtocolError as refusal:
             self.row.error_code, self.row.records = refusal.code, b""
         except OSError as error:
-            self.row.error_code, self.row.records = self.log.directory.fail(error).code, b""
+            self._lost(error)
 
 
 class Fetching:
