@@ -107,8 +107,7 @@ class ConsumerPart:
     def _fenced(self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int) -> Draft:
         """The group without these members; it goes on as a classic one if only classic members are left."""
         draft = Draft(group, self._surroundings, now_ms)
-        is_last = not all(member.is_classic for member in members) and may_downgrade(draft, members)
-        if is_last:
+        if may_downgrade(draft, members):
             downgrade(draft, members, self._surroundings.topics, is_called=True)
         else:
             draft.remove(members)

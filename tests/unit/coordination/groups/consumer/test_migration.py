@@ -235,6 +235,21 @@ def test_a_group_stays_where_going_back_is_switched_off(policy: str) -> None:
     assert len(group_of(stage).members) == 1
 
 
+def test_a_group_that_had_to_stay_goes_back_with_the_next_to_leave_once_it_may() -> None:
+    policies = ["bidirectional"]
+    stage = stage_of(TOPICS, lambda: settings(policies[-1]))
+    first, second = classic_group(stage, *TWO)
+    stage.ask(joining("new", "orders"))
+    policies.append("disabled")
+    stage.ask(heartbeat("new", -1))
+    assert first.beat() is ErrorCode.REBALANCE_IN_PROGRESS  # Nobody else is there to have the plan made.
+    assert group_of(stage).assignment_epoch == group_of(stage).epoch
+    policies.append("downgrade")
+    stage.ask(LeaveGroupRequest(group_id=GROUP, member_id="", members=[MemberIdentity(member_id=first.member_id)]))
+    assert list(any_group(stage).members) == [second.member_id]
+    assert isinstance(any_group(stage), ClassicGroup)
+
+
 def test_a_classic_member_that_is_silent_or_late_is_dropped(stage: Stage) -> None:
     first, second = classic_group(stage, *TWO)
     new = Consumer(stage, "new", "orders")
