@@ -58,7 +58,7 @@ class Markers:
                 results[topic_partition] = ErrorCode.NONE
             except ProtocolError as refusal:
                 results[topic_partition] = refusal.code
-        if any(partition.high_watermark < offset for partition, offset in owed):
+        if any(partition.safe_offset < offset for partition, offset in owed):
             await self._settle(owed, results)
         return results
 
@@ -79,6 +79,11 @@ class Markers:
         return partition, outcome.last_offset + 1
 
     async def _settle(self, owed: list[tuple[Partition, int]], results: dict[TopicPartition, ErrorCode]) -> None:
+        for partition, _ in owed:
+            try:
+                await partition.flushed(self._broker.workers)
+            except ProtocolError as refusal:
+                results[partition.topic_partition] = refusal.code
         await self._broker.purgatory.until(
             lambda: all(partition.is_settled(offset) for partition, offset in owed),
             watching=[partition for partition, _ in owed],

@@ -235,8 +235,8 @@ class Shard:
 
     def _release(self) -> None:
         """Answer, and order, what has become safe."""
-        watermark = self.partition.high_watermark
-        while self._unsafe and self._unsafe[0][0] <= watermark:
+        safe_offset = self.partition.safe_offset
+        while self._unsafe and self._unsafe[0][0] <= safe_offset:
             _, decision = self._unsafe.popleft()
             for ticket, response in decision.answers:
                 future = self._waiting.get(ticket)
@@ -248,6 +248,10 @@ class Shard:
     async def _watch_replicas(self) -> None:
         while self._unsafe:
             end_offset, decision = self._unsafe[0]
+            try:
+                await self.partition.flushed(self._stage.workers)
+            except ProtocolError:
+                return  # The disk has failed, and the leadership goes with it: whoever waits is told then.
             await self._stage.purgatory.until(
                 lambda end_offset=end_offset: self.partition.is_settled(end_offset),  # type: ignore[misc]
                 watching=[self.partition],

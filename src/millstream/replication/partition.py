@@ -236,6 +236,14 @@ class Partition:
         if self.log is not None and self.log.needs_flush:
             await self.log.flush_async(workers)
 
+    @property
+    def safe_offset(self) -> int:
+        """Up to where nothing can be lost any more: it is replicated, and on disk if the topic asks for that."""
+        log = self.log
+        if log is None or not log.needs_flush:
+            return self._watermark
+        return min(self._watermark, log.flusher.durable_offset)
+
     def is_settled(self, offset: int) -> bool:
         """Whether waiting on is pointless: everything below ``offset`` is replicated, or never will be by us."""
         return self._watermark >= offset or self.role.part is not Part.LEADER
