@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -203,7 +204,8 @@ class Producer:
         self._is_closed = True
         self._outbox.close()
         self._wire.purge()
-        self._wire.poll(0)
+        with suppress(KafkaException):  # One that was fenced says so here again.
+            self._wire.poll(0)
 
     def forget_failures(self) -> None:
         """An aborted transaction's records failed as they should."""
