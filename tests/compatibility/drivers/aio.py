@@ -21,6 +21,7 @@ from tests.compatibility.drivers.base import (
     At,
     Cluster,
     Driver,
+    Group,
     Partition,
     Reader,
     Received,
@@ -243,6 +244,22 @@ class AioDriver(Driver):
             raise_code(code, message)
 
         self._run(alter())
+
+    def list_groups(self) -> set[str]:
+        return {row[0] for row in self._run(self._admin.list_consumer_groups())}
+
+    def describe_group(self, group: str) -> Group:
+        async def describe() -> Group:
+            answers: Any = await self._admin.describe_consumer_groups([group])
+            code, _, state, _, assignor, members, *_ = answers[0].groups[0]
+            raise_code(code, group)
+            return Group(state, assignor, len(members))
+
+        return self._run(describe())
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        found = self._run(self._admin.list_consumer_group_offsets(group))
+        return {place.partition: row.offset for place, row in found.items() if place.topic == topic}
 
     def close(self) -> None:
         self._run(self._admin.close())

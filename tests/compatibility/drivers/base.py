@@ -72,6 +72,13 @@ class Cluster:
     brokers: Mapping[int, str] = field(hash=False)  # id -> host:port
 
 
+@dataclass(frozen=True)
+class Group:
+    state: str  # as Kafka spells it: Stable, Empty, …
+    assignor: str
+    members: int
+
+
 class Refused(Exception):
     """The broker's answer was an error code, as the client reported it."""
 
@@ -194,6 +201,22 @@ class Driver:
 
     def replace_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         """Set these and take all others back to their defaults (AlterConfigs)."""
+        raise NotImplementedError
+
+    def list_groups(self) -> set[str]:
+        raise NotImplementedError
+
+    def describe_group(self, group: str) -> Group:
+        raise NotImplementedError
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        """The offset committed for each partition that has one."""
+        raise NotImplementedError
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        raise NotImplementedError
+
+    def delete_group(self, group: str) -> None:
         raise NotImplementedError
 
     def close(self) -> None:

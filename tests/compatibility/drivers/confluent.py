@@ -9,7 +9,16 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -29,6 +38,7 @@ from tests.compatibility.drivers.base import (
     At,
     Cluster,
     Driver,
+    Group,
     Partition,
     Reader,
     Received,
@@ -237,6 +247,28 @@ class ConfluentDriver(Driver):
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         only(self._admin.incremental_alter_configs([resource]))
+
+    def list_groups(self) -> set[str]:
+        with refusals():
+            return {row.group_id for row in self._admin.list_consumer_groups().result(WAIT_S).valid}
+
+    def describe_group(self, group: str) -> Group:
+        found = only(self._admin.describe_consumer_groups([group]))
+        return Group(found.state.name.title(), found.partition_assignor, len(found.members))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        found = only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        return {row.partition: row.offset for row in found.topic_partitions if row.topic == topic}
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        found = only(self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]))
+        for row in found.topic_partitions:
+            if row.error is not None:
+                raise refusal(row.error)
+
+    def delete_group(self, group: str) -> None:
+        only(self._admin.delete_consumer_groups([group]))
 
     def replace_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(configs))

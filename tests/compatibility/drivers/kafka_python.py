@@ -10,7 +10,7 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # It reads its schemas in a way Python means to drop.
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, errors
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import KafkaError, OffsetOutOfRangeError, for_code
 
@@ -22,6 +22,7 @@ from tests.compatibility.drivers.base import (
     At,
     Cluster,
     Driver,
+    Group,
     Partition,
     Reader,
     Received,
@@ -213,6 +214,33 @@ class KafkaPythonDriver(Driver):
         outcome = found["topic"][topic]
         if outcome != "OK":  # The client hands out text: "[Error 40] InvalidConfigError: ..."
             raise Refused(int(outcome.split("]")[0].removeprefix("[Error ")), outcome)
+
+    def list_groups(self) -> set[str]:
+        with refusals():
+            return {row["group_id"] for row in self._admin.list_groups()}
+
+    def describe_group(self, group: str) -> Group:
+        with refusals():
+            found = self._admin.describe_groups([group])[group]
+        return Group(found["group_state"], found["protocol_data"], len(found["members"]))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        with refusals():
+            found = self._admin.list_group_offsets({group: None})[group]
+        return {place.partition: row.offset for place, row in found.items() if place.topic == topic}
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {TopicPartition(topic, index): OffsetAndMetadata(offset, "", -1) for index, offset in offsets.items()}
+        with refusals():
+            for outcome in self._admin.alter_group_offsets(group, wanted).values():
+                if outcome.errno:
+                    raise outcome()
+
+    def delete_group(self, group: str) -> None:
+        with refusals():
+            outcome = self._admin.delete_groups([group])[group]
+            if outcome != "OK":  # The name of an error's class.
+                raise getattr(errors, outcome)()
 
     def close(self) -> None:
         self._admin.close()

@@ -18,6 +18,7 @@ from tests.compatibility.drivers.base import (
     At,
     Cluster,
     Driver,
+    Group,
     Partition,
     Reader,
     Received,
@@ -170,6 +171,22 @@ class LinesDriver(Driver):
 
     def describe_broker_configs(self, broker: int) -> dict[str, str | None]:
         return dict(self.ask("describe_configs", broker=broker))
+
+    def list_groups(self) -> set[str]:
+        return set(self.ask("list_groups"))
+
+    def describe_group(self, group: str) -> Group:
+        return Group(**self.ask("describe_group", group=group))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, int]:
+        found = self.ask("group_offsets", group=group, topic=topic)
+        return {int(partition): int(offset) for partition, offset in found.items()}
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self.ask("set_group_offsets", group=group, topic=topic, offsets=dict(offsets))
+
+    def delete_group(self, group: str) -> None:
+        self.ask("delete_group", group=group)
 
     def close(self) -> None:
         self._lines.close()

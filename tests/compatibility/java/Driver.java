@@ -17,12 +17,14 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -90,6 +92,12 @@ public final class Driver {
             case "describe_log_dirs": return describeLogDirs(topic);
             case "describe_configs": return describeConfigs(resource(given));
             case "alter_configs": return alterConfigs(resource(given), given.get("configs"));
+            case "list_groups": return admin.listGroups().all().get().stream().map(GroupListing::groupId).toList();
+            case "describe_group": return describeGroup(given.get("group").asText());
+            case "group_offsets": return groupOffsets(given.get("group").asText(), topic);
+            case "set_group_offsets": return setGroupOffsets(given.get("group").asText(), topic, given.get("offsets"));
+            case "delete_group":
+                return admin.deleteConsumerGroups(List.of(given.get("group").asText())).all().get();
             default: throw new IllegalArgumentException("no such call: " + given);
         }
     }
@@ -226,6 +234,29 @@ public final class Driver {
             new ConfigEntry(change.getKey(), change.getValue().isNull() ? "" : change.getValue().asText()),
             change.getValue().isNull() ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET)));
         return admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
+    }
+
+    private Object describeGroup(String group) throws Exception {
+        var found = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+        return Map.of("state", found.groupState().toString(), "assignor", found.partitionAssignor(),
+            "members", found.members().size());
+    }
+
+    private Object groupOffsets(String group, String topic) throws Exception {
+        Map<Integer, Long> offsets = new HashMap<>();
+        admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().forEach((place, found) -> {
+            if (place.topic().equals(topic)) {
+                offsets.put(place.partition(), found.offset());
+            }
+        });
+        return offsets;
+    }
+
+    private Object setGroupOffsets(String group, String topic, JsonNode offsets) throws Exception {
+        Map<TopicPartition, OffsetAndMetadata> wanted = new HashMap<>();
+        offsets.properties().forEach(row -> wanted.put(
+            new TopicPartition(topic, Integer.parseInt(row.getKey())), new OffsetAndMetadata(row.getValue().asLong())));
+        return admin.alterConsumerGroupOffsets(group, wanted).all().get();
     }
 
     private static ConfigResource resource(JsonNode given) {

@@ -150,6 +150,27 @@ const calls = {
     return Object.fromEntries(resources[0].configEntries.map(({ configName, configValue }) => [configName, configValue]))
   },
 
+  list_groups: async () => (await admin.listGroups()).groups.map(({ groupId }) => groupId),
+
+  async describe_group({ group }) {
+    const { groups } = await admin.describeGroups([group])
+    return { state: groups[0].state, assignor: groups[0].protocol, members: groups[0].members.length }
+  },
+
+  async group_offsets({ group, topic }) {
+    const [found] = await admin.fetchOffsets({ groupId: group, topics: [topic] })
+    const committed = found.partitions.filter(({ offset }) => offset !== '-1')
+    return Object.fromEntries(committed.map(({ partition, offset }) => [partition, Number(offset)]))
+  },
+
+  async set_group_offsets({ group, topic, offsets }) {
+    const partitions = Object.entries(offsets).map(([index, offset]) => ({ partition: Number(index), offset: String(offset) }))
+    await admin.setOffsets({ groupId: group, topic, partitions })
+    return null
+  },
+
+  delete_group: async ({ group }) => (await admin.deleteGroups([group])) && null,
+
   async replace_configs({ topic, configs }) {
     const configEntries = Object.entries(configs).map(([name, value]) => ({ name, value }))
     const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }]
@@ -160,7 +181,8 @@ const calls = {
 
 const codeOf = error => {
   if (typeof error.code === 'number') return error.code
-  const inner = error.cause || (error.errors && error.errors[0]) || (error.partitions && error.partitions[0].error)
+  const inner = error.cause || (error.errors && error.errors[0]) || (error.partitions && error.partitions[0].error) ||
+    (error.groups && error.groups[0].error)
   return inner ? codeOf(inner) : UNKNOWN
 }
 
