@@ -10,17 +10,18 @@ from typing import Protocol
 
 import pytest
 
+from tests.compatibility.apache_kafka import ApacheKafka
 from tests.compatibility.drivers import DRIVERS, Driver
 from tests.compatibility.drivers.base import LATEST, Refused
 from tests.compatibility.members import HOSTS, Host
 from tests.system.broker_process import BrokerProcess
 
-#: host:port of a running broker, Apache Kafka among them, to test instead of our own.
+#: host:port of a running broker to test instead of our own, or "apache-kafka" to start that.
 BOOTSTRAP = os.environ.get("MILLSTREAM_TEST_BOOTSTRAP")
 IN_CI = os.environ.get("CI") == "true"
 TOPIC_TIMEOUT_S = 10.0
 
-#: Times that tests would otherwise wait for; a broker that runs already wants them too.
+#: Times that tests of groups would otherwise wait for; a broker that runs already wants them too.
 HASTE = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
@@ -63,6 +64,10 @@ class NewTopic(Protocol):
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if BOOTSTRAP == "apache-kafka":
+        with ApacheKafka(tmp_path_factory.mktemp("kafka") / "data", heap="512m", settings=HASTE) as kafka:
+            yield kafka.bootstrap
+        return
     if BOOTSTRAP:
         yield BOOTSTRAP
         return

@@ -93,15 +93,24 @@ def test_each_client_reads_committed_records_as_far_as_the_first_open_transactio
         assert "open" in read and [value for value in read if value.startswith("good")] == seen
 
 
-@each_host("transactions")
+@pytest.mark.parametrize(
+    ("host", "protocol"),
+    [
+        (host.name, protocol)
+        for host in HOSTS.values()
+        for protocol in ("classic", "consumer")
+        if host.abilities.issuperset({"transactions"} | ({protocol} - {"classic"}))
+    ],
+    indirect=["host"],
+)
 def test_consume_transform_produce(
-    host: Host, reader: Host, seed: Driver, new_topic: NewTopic, group: str, transactional_id: str
+    host: Host, protocol: str, reader: Host, seed: Driver, new_topic: NewTopic, group: str, transactional_id: str
 ) -> None:
     """Offsets move with the transaction that carries them, and only with it."""
     source, sink = new_topic(), new_topic()
     seed.produce(source, [Record(b"%d" % i) for i in range(4)])
     producer = Producer(host, transactional_id)
-    member = host.join(group, source)
+    member = host.join(group, source, protocol=protocol)
     with leaving(member):
         rows = member.read(4)
         for end, position in ((producer.commit, 2), (producer.abort, 4)):
@@ -110,7 +119,7 @@ def test_consume_transform_produce(
             producer.send_offsets(member, (source, 0, position))
             end()
             until(lambda: member.committed(source) == (2, ""))  # Old clients are told before the marker is written.
-    following = host.join(group, source)
+    following = host.join(group, source, protocol=protocol)
     with leaving(following):
         rows = following.read(2)
         producer.begin()
