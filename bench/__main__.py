@@ -1,7 +1,7 @@
 """``python -m bench``: the broker beside the ceiling and Apache Kafka, interleaved in one run.
 
-Without names the main table is measured; with names, those stages of it or those scale benches; ``scale`` means all
-of the latter.
+Without names the main table and that of delivery are measured; with names, those stages of them or those scale benches;
+``delivery`` means all stages of the one, ``scale`` all benches of the other.
 """
 
 import argparse
@@ -9,28 +9,49 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from bench import processes, runner, scale, servers, stages, table
+from bench import delivery, processes, runner, scale, servers, stages, table
 from bench.progress import say
 from bench.rows import ROWS
+
+
+class Table(NamedTuple):
+    """What is measured for one table: by section of the document."""
+
+    stages: dict[str, Callable[[stages.Turn], runner.Figures]]
+    rows: list[table.Row]
+    #: Those who have no part in it.
+    without: tuple[str, ...] = ()
+
+
+TABLES = {
+    "table": Table(stages.STAGES, ROWS),
+    "delivery": Table(delivery.STAGES, delivery.ROWS, without=(table.CEILING,)),
+}
+STAGES = {name: stage for each in TABLES.values() for name, stage in each.stages.items()}
+#: Names that stand for several.
+SETS = {"scale": list(scale.BENCHES), "delivery": list(delivery.STAGES)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
-    names = [each for name in names for each in (scale.BENCHES if name == "scale" else (name,))]
-    unknown = [name for name in names if name not in stages.STAGES and name not in scale.BENCHES]
+    names = [each for name in names for each in SETS.get(name, [name])] or list(STAGES)
+    unknown = [name for name in names if name not in STAGES and name not in scale.BENCHES]
     if unknown:
-        say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*stages.STAGES, *scale.BENCHES])}")
+        say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *scale.BENCHES, *SETS])}")
         return 2
     contenders = _contenders(given.servers)
-    chosen_stages = [name for name in names if name in stages.STAGES] if names else list(stages.STAGES)
     failed = False
-    if chosen_stages:
-        rounds = given.rounds or (1 if given.quick else 3)
-        failed = _main_table(contenders, chosen_stages, rounds, given.quick, given.out)
+    for section in TABLES:
+        chosen = [name for name in names if name in TABLES[section].stages]
+        if chosen:
+            rounds = given.rounds or (1 if given.quick else 3)
+            failed |= _measure(section, contenders, chosen, rounds, given.quick, given.out)
     for name in names:
         if name in scale.BENCHES:
             _publish(given.out, name, scale.BENCHES[name](contenders, given.quick))
@@ -42,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names",
         nargs="*",
-        help=f"stages ({', '.join(stages.STAGES)}), "
-        f"scale benches ({', '.join(scale.BENCHES)}) or `scale`; default: the main table",
+        help=f"stages ({', '.join(STAGES)}), scale benches ({', '.join(scale.BENCHES)}), `delivery` or `scale`; "
+        "default: all stages",
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,…]", help="the same as naming it")
     parser.add_argument("--rounds", type=int, help="how often each load runs on each server (default: 3)")
@@ -66,9 +87,10 @@ def _contenders(wanted: str) -> list[str]:
     return found
 
 
-def _main_table(contenders: list[str], names: list[str], rounds: int, quick: bool, out: Path | None) -> bool:
-    """Measure and print; whether any load failed."""
-    measured: table.Measured = {row.key: {} for row in ROWS}
+def _measure(section: str, contenders: list[str], names: list[str], rounds: int, quick: bool, out: Path | None) -> bool:
+    """Measure a table and print it; whether any load failed."""
+    rows, contenders = TABLES[section].rows, [name for name in contenders if name not in TABLES[section].without]
+    measured: table.Measured = {row.key: {} for row in rows}
     failures: list[str] = []
     started = time.monotonic()
     with servers.Stand(contenders) as stand:
@@ -76,15 +98,16 @@ def _main_table(contenders: list[str], names: list[str], rounds: int, quick: boo
         sizes = stages.QUICK if quick else stages.FULL
         for server in running:
             say(f"{server.name}: ready after {server.start():.2f} s, warming up")
-            stages.warm_up(stages.Turn(stand, server, sizes, "0"))
+            if section == "table":  # The loads of the other warm up themselves.
+                stages.warm_up(stages.Turn(stand, server, sizes, "0"))
         for name, at in ((name, at) for name in names for at in range(rounds)):
             # Each round starts with another server, so that none always runs in another's wake.
             for server in running[at % len(running) :] + running[: at % len(running)]:
                 say(f"[{time.monotonic() - started:4.0f} s] {name}, round {at + 1} of {rounds}, {server.name}")
                 _take_turn(name, stages.Turn(stand, server, sizes, f"{name}-{at}"), measured, failures)
-        if len(names) == len(stages.STAGES):
+        if section == "table" and len(names) == len(stages.STAGES):
             measured["rss_load"] = {server.name: [processes.resident_bytes(server.pid)] for server in running}
-    _publish(out, "table", table.render(ROWS, measured))
+    _publish(out, section, table.render(rows, measured))
     for line in failures:
         say(f"failed: {line}")
     return bool(failures)
@@ -93,7 +116,7 @@ def _main_table(contenders: list[str], names: list[str], rounds: int, quick: boo
 def _take_turn(name: str, turn: stages.Turn, measured: table.Measured, failures: list[str]) -> None:
     os.sync()  # What the one before wrote is no burden to the next.
     try:
-        figures = stages.STAGES[name](turn)
+        figures = STAGES[name](turn)
     except (runner.LoadFailed, OSError, TimeoutError, RuntimeError) as failure:
         failures.append(f"{name}, {turn.server.name}: {failure}")
         say(f"  failed: {failure}")

@@ -1,6 +1,7 @@
-"""What the kernel says of a process and its children: memory and CPU time, read from /proc."""
+"""What the kernel says of a process and its children: memory and CPU time, read from /proc; and what it allows."""
 
 import os
+import resource
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -28,6 +29,12 @@ def resident_bytes(pid: int) -> int:
 def cpu_s(pid: int) -> float:
     """CPU time used so far by the process, its living children and those it has waited for."""
     return sum(_cpu(member) for member in family(pid))
+
+
+def raise_file_limit() -> None:
+    """As many open files as may be: for the connections we hold, and for the servers, which inherit it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _resident(pid: int) -> int:

@@ -28,12 +28,14 @@ class Sizes:
     latency_s: float
     java_records: int
     java_latencies: int
+    commits: int
+    transactions: int
 
 
-FULL = Sizes(5_000_000, 2_000_000, 60_000, 20_000, 5.0, 3_000_000, 5_000)
-QUICK = Sizes(1_000_000, 300_000, 10_000, 5_000, 2.0, 500_000, 1_000)
-WARM_UP = Sizes(1_000_000, 0, 20_000, 10_000, 3.0, 0, 0)
-QUICK_WARM_UP = Sizes(300_000, 0, 5_000, 3_000, 1.0, 0, 0)
+FULL = Sizes(5_000_000, 2_000_000, 60_000, 20_000, 5.0, 3_000_000, 5_000, 20_000, 2_000)
+QUICK = Sizes(1_000_000, 300_000, 10_000, 5_000, 2.0, 500_000, 1_000, 5_000, 500)
+WARM_UP = Sizes(1_000_000, 0, 20_000, 10_000, 3.0, 0, 0, 0, 0)
+QUICK_WARM_UP = Sizes(300_000, 0, 5_000, 3_000, 1.0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ MORE, LESS = "more", "less"
 Format = tuple[float, str]
 MILLIONS: Format = (1e-6, "{:.2f} M/s")
 THOUSANDS: Format = (1e-3, "{:.1f} k/s")
+PER_S: Format = (1.0, "{:.0f} /s")
 MB_PER_S: Format = (1e-6, "{:.0f} MB/s")
 MILLIS: Format = (1e-3, "{:.2f} ms")
 SECONDS: Format = (1.0, "{:.2f} s")
 MB: Format = (1e-6, "{:.0f} MB")
+TIMES: Format = (1.0, "{:.2f}×")
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,18 @@ def medians(measured: Measured) -> dict[str, dict[str, float]]:
 
 def render(rows: list[Row], measured: Measured) -> str:
     """A Markdown table of the rows that were measured; each figure is the median of its rounds."""
-    heads = ("line", "load", CEILING, MILLSTREAM, KAFKA, "of ceiling", "of Kafka", "target", "")
-    lines = ["| " + " | ".join(heads) + " |", "|" + "-|" * len(heads)]
     figures_of = medians(measured)
+    # The ceiling keeps no offsets and knows no transactions: a table of those has no columns for it.
+    others = [KAFKA] if not any(CEILING in figures for figures in figures_of.values()) else [CEILING, KAFKA]
+    servers = [server for server in (CEILING, MILLSTREAM, KAFKA) if server in (MILLSTREAM, *others)]
+    heads = ["line", "load", *servers, *(f"of {other.removeprefix('Apache ')}" for other in others), "target", ""]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "-|" * len(heads)]
     for row in rows:
         figures = figures_of.get(row.key)
         if not figures:
             continue
-        cells = [row.name, row.load, *(row.shown(figures.get(server)) for server in (CEILING, MILLSTREAM, KAFKA))]
-        cells += [_ratio(figures, CEILING), _ratio(figures, KAFKA), row.target(), row.verdict(figures)]
+        cells = [row.name, row.load, *(row.shown(figures.get(server)) for server in servers)]
+        cells += [*(_ratio(figures, other) for other in others), row.target(), row.verdict(figures)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

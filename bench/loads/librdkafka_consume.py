@@ -10,12 +10,14 @@ def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--bytes", type=int, required=True)
+    parser.add_argument("--isolation", default="read_committed", choices=("read_committed", "read_uncommitted"))
     given = parser.parse_args()
     consumer = librdkafka.Handle(
         librdkafka.CONSUMER,
         given.topic,
         {
             "bootstrap.servers": given.server,
+            "isolation.level": given.isolation,
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": 1024 * 1024,
             "fetch.message.max.bytes": 8 << 20,

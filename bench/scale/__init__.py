@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from bench.scale import cold_read, compaction, log_size, many_partitions, recovery
+from bench.scale import (
+    cold_read,
+    compaction,
+    large_groups,
+    log_size,
+    many_members,
+    many_partitions,
+    offsets_load,
+    recovery,
+)
 
 #: name -> bench(contenders, quick), which gives a Markdown table.
 BENCHES: dict[str, Callable[[list[str], bool], str]] = {
@@ -11,4 +20,7 @@ BENCHES: dict[str, Callable[[list[str], bool], str]] = {
     "many-partitions": many_partitions.bench,
     "compaction": compaction.bench,
     "recovery": recovery.bench,
+    "large-groups": large_groups.bench,
+    "many-members": many_members.bench,
+    "offsets-load": offsets_load.bench,
 }

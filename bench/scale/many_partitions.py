@@ -1,7 +1,5 @@
 """5,000 partitions and 1,000 idle connections: start, memory, and what they cost a producer to one partition."""
 
-import resource
-
 from bench import processes, runner, wire
 from bench.progress import say
 from bench.scale.report import Report
@@ -15,7 +13,7 @@ ROUNDS = 5
 
 def bench(contenders: list[str], quick: bool) -> str:
     topics, report = (TOPICS // 5 if quick else TOPICS), Report()
-    _raise_file_limit()
+    processes.raise_file_limit()
     with Stand(contenders) as stand:
         empty, full = stand.new(MILLSTREAM), stand.new(MILLSTREAM)
         empty.start()
@@ -56,9 +54,3 @@ def _connect(server: Server) -> wire.Connection:
     connection = wire.Connection(server.address)
     connection.api_keys()
     return connection
-
-
-def _raise_file_limit() -> None:
-    """For the connections we hold, and for the servers, which inherit it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
