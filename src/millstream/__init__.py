@@ -27,6 +27,7 @@ _HOMES = {
         "UnknownTopic",
         "Unreachable",
     ),
+    "client.application.open_transactions": ("TransactionInfo",),
     "client.application.outputs": ("Output",),
     "client.application.partitioners": ("key_hash", "round_robin"),
     "client.application.process": ("process",),

@@ -17,6 +17,7 @@ from millstream.client.application.errors import TransactionAborted as Transacti
 from millstream.client.application.errors import UnknownGroup as UnknownGroup
 from millstream.client.application.errors import UnknownTopic as UnknownTopic
 from millstream.client.application.errors import Unreachable as Unreachable
+from millstream.client.application.open_transactions import TransactionInfo as TransactionInfo
 from millstream.client.application.outputs import Output as Output
 from millstream.client.application.partitioners import key_hash as key_hash
 from millstream.client.application.partitioners import round_robin as round_robin

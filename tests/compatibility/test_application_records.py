@@ -142,11 +142,13 @@ def test_seeking_pausing_and_positions(bootstrap: str, new_topic: NewTopic) -> N
     a, b = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with Consumer(bootstrap=bootstrap) as consumer:
         consumer.assign({a: "earliest", b: 5})
+        assert (consumer.positions(), consumer.lag()) == ({b: 5}, {a: 10, b: 5})
         assert len(list(consumer.records(limit=15))) == 15
         assert consumer.positions() == {a: 10, b: 10}
         assert consumer.lag() == {a: 0, b: 0}
         consumer.seek(a, 3)
         consumer.seek(b, 0)
+        assert (consumer.positions(), consumer.lag()) == ({a: 3, b: 0}, {a: 7, b: 10})
         first = consumer.poll(10)
         assert first is not None
         consumer.pause(b)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream import Consumer, Delivery, Output, Producer, Record, TopicPartition, process
+from millstream import Admin, Consumer, Delivery, Output, Producer, Record, TopicPartition, process
 from tests.compatibility.conftest import NewTopic
 
 END = b"<end>"
@@ -224,3 +224,21 @@ def test_two_processes_share_the_work_and_stop_when_told(bootstrap: str, new_top
         worker.join()
     assert Counter(found) == Counter(str(number).encode() for number in range(2_000))
     assert sum(one.records_in for one in done) == 2_000
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted(bootstrap: str, topic: str, name: str) -> None:
+    hanging = Producer(bootstrap, transactional_id=name)
+    hanging.transaction().begin()
+    hanging.send(topic, b"never").result(20)
+    with Admin(bootstrap) as admin:
+        found = admin.describe_transaction(name)
+        assert (found.state, found.partitions) == ("Ongoing", [TopicPartition(topic, 0)])
+        assert found.since is not None
+        assert name in {row.id for row in admin.transactions()}
+        admin.abort_transaction(name)
+        assert admin.describe_transaction(name).state == "Empty"
+        with pytest.raises(millstream.Refused) as refused:
+            admin.abort_transaction(f"{name}-nobody")
+    assert refused.value.code == "TRANSACTIONAL_ID_NOT_FOUND"
+    hanging.discard()
+    assert values(bootstrap, topic) == []

@@ -21,7 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
     OffsetSpec,
 )
 
+from millstream.client.application import open_transactions
 from millstream.client.application.errors import BadUse, TopicExists, UnknownTopic, translated
+from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.settings import made, merged
 from millstream.client.application.start import Start, checked
 from millstream.client.application.topics import (
@@ -47,7 +49,9 @@ class Admin:
     def __init__(
         self, bootstrap: str | None = None, *, timeout_s: float = TIMEOUT_S, config: Mapping[str, Any] | None = None
     ) -> None:
-        self._wire: Any = made(AdminClient, merged(bootstrap, {}, {}, config))
+        settings = merged(bootstrap, {}, {}, config)
+        self._bootstrap = str(settings["bootstrap.servers"])
+        self._wire: Any = made(AdminClient, settings)
         self._timeout_s = timeout_s
         self._is_closed = False
 
@@ -213,6 +217,20 @@ class Admin:
         """Delete a group without members, and with it what it has committed."""
         asked = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
         self._ask(f"deleting group {group!r}", asked[group])
+
+    # Transactions
+
+    def transactions(self) -> list[TransactionInfo]:
+        """Every transactional id of the cluster, and what it has open."""
+        return open_transactions.listed(self._bootstrap, self._timeout_s)
+
+    def describe_transaction(self, transactional_id: str) -> TransactionInfo:
+        """Where a transactional id stands."""
+        return open_transactions.described(self._bootstrap, self._timeout_s, transactional_id)
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort what an id has open, and fence its producer: the way out when one hangs and readers wait for it."""
+        open_transactions.aborted(self._bootstrap, self._timeout_s, transactional_id)
 
     # Ending
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
 
 from millstream.client.application.delivery import CONSUMER_PREFERENCES, CONSUMER_PROMISES, Delivery
@@ -80,6 +80,7 @@ class Consumer:
             on_revoke=on_revoke,
         )
         self._wire = self._intake.wire
+        self._end_of_start = OFFSET_END if start == "latest" else OFFSET_BEGINNING
         self._stopped = threading.Event()
         self._is_closed = False
         if topics:
@@ -159,12 +160,11 @@ class Consumer:
         """Read just these partitions, each from its own start, or else the group's offset or the consumer's start."""
         self._check_open()
         starts = dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions)
-        self._intake.handed.clear()
         wanted = self._intake.begun_at([WirePartition(*tp) for tp, start in starts.items() if start is None])
         for tp, start in starts.items():
             if start is not None:
                 wanted += placed(self._wire, [WirePartition(*tp)], checked(start), TIMEOUT_S)
-        self._wire.assign(wanted)
+        self._intake.assign(wanted)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions this consumer reads now."""
@@ -189,31 +189,27 @@ class Consumer:
         self._intake.paused = self._intake.paused - chosen
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record to be handed out, for every partition of which one was."""
-        found = {
-            TopicPartition(p.topic, p.partition): p.offset
-            for p in self._wire.position(self._wire.assignment())
-            if p.offset >= 0
-        }
+        """The offset of the next record to be handed out, for every partition where it is known."""
+        found = {TopicPartition(p.topic, p.partition): p.offset for p in self._wire.position(self._wire.assignment())}
+        found |= self._intake.begins
         for message in reversed(self._intake.handed.messages[self._intake.handed.at :]):
             found[TopicPartition(message.topic(), message.partition())] = message.offset()  # type: ignore[arg-type,assignment]
-        return found
+        return {tp: offset for tp, offset in found.items() if offset >= 0}
 
     def lag(self, timeout_s: float = TIMEOUT_S) -> dict[TopicPartition, int]:
         """How many records each assigned partition still holds for this consumer, transaction markers counted too."""
-        positions = self.positions()
+        held = self.assignment()
+        begins = self.positions()
+        if self.group is not None and held - begins.keys():
+            begins |= self.committed(*(held - begins.keys()), timeout_s=timeout_s)
         found = {}
-        for tp in self.assignment():
+        for tp in held:
             try:
                 low, high = self._wire.get_watermark_offsets(WirePartition(*tp), timeout_s, False)
             except KafkaException as exception:
                 raise translated(exception, f"asking for the end of {tp}") from exception
-            begin = positions.get(tp)
-            if begin is None:
-                begin = self.committed(tp).get(tp)
-            if begin is None:
-                begin = high if self._start == "latest" else low
-            found[tp] = max(0, high - max(begin, low))
+            is_at_end = self._intake.begins.get(tp, self._end_of_start) == OFFSET_END
+            found[tp] = max(0, high - max(begins.get(tp, high if is_at_end else low), low))
         return found
 
     # Commits

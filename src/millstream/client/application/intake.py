@@ -68,6 +68,8 @@ class Intake:
         self.wire = made(Wire, settings)
         self.handed = Handed(is_counted=group is not None)
         self.paused: set[TopicPartition] = set()
+        #: Where partitions were told to begin, or go on, of which nothing has come since.
+        self.begins: dict[TopicPartition, int] = {}
         #: When the group wants to be attended to, whatever is still to be handed out.
         self.attend_due_s = 0.0
         is_early = delivery is Delivery.AT_MOST_ONCE
@@ -75,7 +77,7 @@ class Intake:
 
     def subscribe(self, topics: tuple[str | re.Pattern[str], ...]) -> None:
         if self.group is None:
-            self.wire.assign(self.begun_at(every_partition(self.wire, topics, TIMEOUT_S)))
+            self.assign(self.begun_at(every_partition(self.wire, topics, TIMEOUT_S)))
             return
         self.wire.subscribe(
             [subscribed_name(topic) for topic in topics],
@@ -97,9 +99,16 @@ class Intake:
         """Others will read these: forget what is fetched of them. What is processed of them was stored before."""
         gone = {TopicPartition(p.topic, p.partition) for p in partitions}
         self.handed.forget(gone)
+        self.begins = {tp: offset for tp, offset in self.begins.items() if tp not in gone}
         self.paused -= gone
         if self.on_revoke is not None:
             self.on_revoke(gone)
+
+    def assign(self, partitions: list[WirePartition]) -> None:
+        """Read these, each from its offset, and no others."""
+        self.handed.clear()
+        self.begins = {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
+        self.wire.assign(partitions)
 
     def assignment(self) -> set[TopicPartition]:
         return {TopicPartition(p.topic, p.partition) for p in self.wire.assignment()}
@@ -118,6 +127,9 @@ class Intake:
         if good and self.delivery is Delivery.AT_MOST_ONCE and self.group is not None:
             good = self._committed_first(good)
         self.handed.messages += good
+        if self.begins:
+            for tp in {(message.topic(), message.partition()) for message in good} & self.begins.keys():
+                del self.begins[tp]  # type: ignore[arg-type]  # A plain pair is equal.
         if len(good) < len(found):
             self._report([wrong for message in found if (wrong := message.error()) is not None])
 
@@ -190,6 +202,7 @@ class Intake:
         while True:
             try:
                 self.wire.seek(place)
+                self.begins[TopicPartition(place.topic, place.partition)] = place.offset
                 return
             except KafkaException as exception:
                 code = exception.args[0].code()
