@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as WirePartition
 from millstream.client.application.delivery import Delivery
 from millstream.client.application.errors import BadUse, PartitionsLost, known, translated
 from millstream.client.application.handed import Handed
-from millstream.client.application.settings import LOGGER, made
+from millstream.client.application.settings import LOGGER, heard, made
 from millstream.client.application.start import Start
 from millstream.client.application.subscription import begun, every_partition, subscribed_name
 from millstream.model.ids import TopicPartition
@@ -117,7 +117,7 @@ class Intake:
         """Fetch some more; the group's calls come to us in here, and nowhere else."""
         self.store()
         try:
-            found = self.wire.consume(count, timeout_s)
+            found = heard(self.wire.consume, count, timeout_s)
         except KafkaException as exception:
             raise translated(exception, "reading") from exception
         except RuntimeError as error:

@@ -18,6 +18,7 @@ from millstream.client.application.errors import (
     MillstreamError,
     PartitionsLost,
     TransactionAborted,
+    UnknownTopic,
     Unreachable,
 )
 from millstream.client.application.outputs import Transform, send_output
@@ -119,15 +120,23 @@ class Processor:
             (self._transact if self._is_exact else self._send)(records)
         except (TransactionAborted, DeliveryFailed) as error:
             self._fail(error)
-        except (Fenced, Unreachable) as error:
-            if error.code == "FENCED_INSTANCE_ID":
-                raise  # Another process has our name; to fight it would never end.
+        except MillstreamError as error:
+            if not self._is_passing(error):
+                raise
             self._has_rewound = False
             self._fail(error)
         else:
             self._good_s = time.monotonic()
             self._backoff_s = BACKOFF_S[0]
         return True
+
+    def _is_passing(self, error: MillstreamError) -> bool:
+        """Whether to begin again may help."""
+        if error.code == "FENCED_INSTANCE_ID":
+            return False  # Another process has our name; to fight it would never end.
+        if isinstance(error, UnknownTopic):
+            return self._done.commits > 0  # A broker that is only just up may not know it yet.
+        return error.retriable or isinstance(error, Fenced | Unreachable)
 
     def _transact(self, records: list[Record]) -> None:
         transaction = Transaction(self._producer, self._consumer, patience_s=STEP_PATIENCE_S)

@@ -25,7 +25,7 @@ from millstream.client.application.partitioners import KEY_HASH, Partitioner
 from millstream.client.application.partitioners import partitioner as partitioner_of
 from millstream.client.application.sent import Outbox, Sent
 from millstream.client.application.serialization import Serializer, serialized, serializer, to_bytes
-from millstream.client.application.settings import made, merged
+from millstream.client.application.settings import heard, made, merged
 from millstream.client.application.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ SERVE_EVERY_RECORDS = 50
 COUNT_TTL_S = 30.0
 METADATA_TIMEOUT_S = 15.0
 CLOSE_TIMEOUT_S = 30.0
+#: After Ctrl-C, what can go out at once does, and nothing is waited for.
+INTERRUPT_TIMEOUT_S = 1.0
 
 
 class Producer:
@@ -131,13 +133,13 @@ class Producer:
                 produce(topic, value, key, partition, sent.settle, None, timestamp_ms, headers)
                 break
             except BufferError:  # Full: wait until deliveries have made room.
-                self._wire.poll(0.1)
+                heard(self._wire.poll, 0.1)
             except KafkaException as exception:
                 raise translated(exception, f"sending to {topic!r}") from exception
         self._unserved += 1
         if self._unserved >= SERVE_EVERY_RECORDS:
             self._unserved = 0
-            self._wire.poll(0)
+            heard(self._wire.poll, 0)
         return sent
 
     def key_bytes(self, key: Any, topic: str) -> bytes | None:
@@ -155,7 +157,7 @@ class Producer:
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until everything sent has arrived; DeliveryFailed for what did not and nobody has looked at."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while (left := self._wire.flush(0.1)) > 0:
+        while (left := heard(self._wire.flush, 0.1)) > 0:
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 raise DeliveryFailed(f"{left} records had not arrived after {timeout_s} s; they are still being tried")
         failed = list(self._outbox.failed)
@@ -228,7 +230,7 @@ class Producer:
             self.close()
             return
         try:  # The body's own error is the one to be told of.
-            self.close()
+            self.close(CLOSE_TIMEOUT_S if issubclass(kind, Exception) else INTERRUPT_TIMEOUT_S)
         except (DeliveryFailed, BadUse):
             self.discard()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaError, Message
 
 from millstream.client.application.errors import DeliveryFailed, MillstreamError, Unreachable, known
-from millstream.client.application.settings import LOGGER
+from millstream.client.application.settings import LOGGER, heard
 from millstream.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ class Outbox:
         while not done():
             left_s = SLICE_S if deadline_s is None else min(SLICE_S, deadline_s - time.monotonic())
             if left_s <= 0:
-                self.wire.poll(0)
+                heard(self.wire.poll, 0)
                 return done()
-            self.wire.poll(left_s)
+            heard(self.wire.poll, left_s)
         return True
 
     def someone_waits(self) -> None:

@@ -119,3 +119,11 @@ def _bad_setting(exception: KafkaException, settings: Mapping[str, Any]) -> Mill
 def _spelling(value: object) -> str:
     text = str(value)
     return _SAME.get(text.lower(), text)
+
+
+def heard(call: Callable[..., Made], *arguments: Any) -> Made:
+    """A call of confluent-kafka that waits; Ctrl-C in the middle of it is KeyboardInterrupt, as anywhere."""
+    try:
+        return call(*arguments)
+    except SystemError as lost:  # It drops an exception that meets a callback of its own; no other can be on its way.
+        raise KeyboardInterrupt from lost
