@@ -50,6 +50,8 @@ TOPIC = "orders"
 PARTITIONS = 3
 TIMEOUT_MS = 5_000
 PAUSE_S = 0.05
+#: However long the broker was away, whoever asks it for so long is answered.
+ENOUGH_S = 60
 #: Ask again: the broker is not ready for this yet.
 LATER = frozenset(
     {
@@ -83,7 +85,9 @@ class Client:
         self, request: Request, response: type[R], code: Callable[[R], int], version: int, patience: float = 1.0
     ) -> R:
         """The answer, asked for again while the broker is away or not ready; each time GaveUp as it is impatient."""
+        deadline_s = self.machine.loop.time() + ENOUGH_S
         while True:
+            assert self.machine.loop.time() < deadline_s, f"no answer in {ENOUGH_S} s to {request}"
             try:
                 answer = await (await self._connected()).call(request, response, version=version, timeout_s=30)
             except OSError:  # TimeoutError and ConnectionError are.
