@@ -1,6 +1,7 @@
 """A broker, a stream of orders, a kill -9 in the middle of it, and proof that each order arrived once and in order.
 
 The producer and the consumer are confluent-kafka, as any application would use it; the broker is a process of its own.
+Then a consumer group turns orders into receipts, exactly once, while one of its members is killed.
 """
 
 import argparse
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+from demo.receipts import Check, bill
 
 PARTITIONS = 3
 TOPIC = "orders"
@@ -182,7 +185,9 @@ def main() -> int:
         orders.finish()
         reader.join(2 * PATIENCE_S)
         seconds = time.perf_counter() - before_s
-        return summary(wanted, orders, reader, seconds, broker.resident_mb())
+        say(f"{wanted / seconds:,.0f} orders a second through the kill and back")
+        receipts = bill(broker.address, wanted, PARTITIONS, PATIENCE_S, say)
+        return summary(wanted, orders, reader, receipts, broker.resident_mb())
 
 
 @contextmanager
@@ -203,7 +208,7 @@ def create_topic(address: str) -> None:
     )
 
 
-def summary(wanted: int, orders: Orders, reader: Reader, seconds: float, resident_mb: float) -> int:
+def summary(wanted: int, orders: Orders, reader: Reader, receipts: list[Check], resident_mb: float) -> int:
     """Lay the counts side by side."""
     checks = [
         ("orders acknowledged", orders.acknowledged, wanted),
@@ -211,6 +216,7 @@ def summary(wanted: int, orders: Orders, reader: Reader, seconds: float, residen
         ("sum of their amounts, in cents", reader.total_cents, orders.total_cents),
         ("out of order, skipped or doubled", len(reader.faults), 0),
         ("failed deliveries", len(orders.failures), 0),
+        *receipts,
     ]
     say("")
     for name, got, due in checks:
@@ -219,8 +225,8 @@ def summary(wanted: int, orders: Orders, reader: Reader, seconds: float, residen
         say(f"        {fault}")
     is_good = all(got == due for _, got, due in checks)
     say("")
-    say(f"{wanted / seconds:,.0f} orders a second through the kill and back, broker at {resident_mb:.0f} MB")
-    say("every order arrived once and in order" if is_good else "the counts do not agree")
+    say(f"broker at {resident_mb:.0f} MB")
+    say("every order arrived once and in order, every receipt once" if is_good else "the counts do not agree")
     return 0 if is_good else 1
 
 
