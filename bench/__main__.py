@@ -97,8 +97,8 @@ def _measure(section: str, contenders: list[str], names: list[str], rounds: int,
         running = [stand.new(name) for name in contenders]
         sizes = stages.QUICK if quick else stages.FULL
         for server in running:
-            say(f"{server.name}: ready after {server.start():.2f} s, warming up")
-            if section == "table":  # The loads of the other warm up themselves.
+            say(f"{server.name}: ready after {server.start():.2f} s")
+            if section == "table":  # The loads of the other warm up by themselves.
                 stages.warm_up(stages.Turn(stand, server, sizes, "0"))
         for name, at in ((name, at) for name in names for at in range(rounds)):
             # Each round starts with another server, so that none always runs in another's wake.

@@ -22,8 +22,8 @@ from millstream.protocol.messages.produce import (
 
 INIT_VERSION, PRODUCE_VERSION, END_VERSION = 5, 12, 5
 TIMEOUT_MS = 60_000
-CONCURRENT_TRANSACTIONS, COORDINATOR_LOADING, NOT_COORDINATOR = 51, 14, 16
-AGAIN = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOADING, NOT_COORDINATOR)
+#: The transaction before has not ended everywhere yet; the coordinator, or a partition's leader, is not there yet.
+AGAIN = (51, 14, 16, 3, 6)
 AGAIN_AFTER_S = 0.001
 TRANSACTIONAL = 0x10
 #: Attributes; then, behind offset delta and timestamps, the producer's id, epoch and first sequence number.
@@ -67,7 +67,7 @@ class Transactions:
         )
         frame = messages.frame(produce, PRODUCE_VERSION)
         for row in self._produced(frame):
-            while row.error_code in AGAIN:  # The one before has not ended everywhere yet.
+            while row.error_code in AGAIN:  # What was taken already is a repeat, and told apart by its number.
                 time.sleep(AGAIN_AFTER_S)
                 row = self._produced(frame)[row.index]
             messages.check(f"produce to {self.topic}", row.error_code)

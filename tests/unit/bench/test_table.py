@@ -36,6 +36,12 @@ def test_rows_that_were_not_measured_are_left_out() -> None:
     assert render([FAST, SOON], {"fast": {CEILING: [1.0]}, "soon": {}}).count("\n") == 2
 
 
+def test_a_table_in_which_the_ceiling_has_no_part_has_no_columns_for_it() -> None:
+    table = render([FAST], {"fast": {MILLSTREAM: [2e6], KAFKA: [1e6]}})
+    assert "| line | load | millstream | Apache Kafka | of Kafka | target |  |" in table
+    assert "| 2.00 M/s | 1.00 M/s | 2.00× |" in table
+
+
 def test_a_section_is_replaced_and_the_rest_of_the_document_stays() -> None:
     document = "before\n<!-- table: begin -->\nold\n<!-- table: end -->\nafter\n"
     assert replace_section(document, "table", "new") == document.replace("old", "new")
