@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--delivery", required=True)
     parser.add_argument("--instance")
+    parser.add_argument("--session-ms", type=int, default=5_000)
     options = parser.parse_args()
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     stop = threading.Event()
@@ -43,7 +44,11 @@ def main() -> None:
         bootstrap=options.bootstrap,
         commit_ms=50,
         stop=stop,
-        consumer_config={"session.timeout.ms": 5_000, "heartbeat.interval.ms": 200, "reconnect.backoff.max.ms": 200},
+        consumer_config={
+            "session.timeout.ms": options.session_ms,
+            "heartbeat.interval.ms": 200,
+            "reconnect.backoff.max.ms": 200,
+        },
         producer_config={"reconnect.backoff.max.ms": 200, "linger.ms": 2}
         | ({"transaction.timeout.ms": 3_000} if options.delivery == "exactly_once" else {}),
     )

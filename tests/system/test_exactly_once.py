@@ -34,8 +34,9 @@ SETTINGS: dict[str, str | int] = {
 class Copier:
     """One copier process; started again under the same name, or under none, after it was killed."""
 
-    def __init__(self, address: str, delivery: str, instance: str | None, log: Path) -> None:
+    def __init__(self, address: str, delivery: str, instance: str | None, session_ms: int, log: Path) -> None:
         self._command = [sys.executable, "-m", "tests.system.copier", "--bootstrap", address, "--delivery", delivery]
+        self._command += ["--session-ms", str(session_ms)]
         self._command += ["--instance", instance] if instance else []
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,7 +92,9 @@ class Feed(threading.Thread):
 class Yard:
     """A broker, its copiers and the feed; and the hand that kills them."""
 
-    def __init__(self, folder: Path, delivery: str, instances: tuple[str | None, ...], seed: int) -> None:
+    def __init__(
+        self, folder: Path, delivery: str, instances: tuple[str | None, ...], seed: int, session_ms: int = 5_000
+    ) -> None:
         self._random = random.Random(seed)
         self.broker = BrokerProcess(folder / "data", settings=SETTINGS).start()
         with millstream.Admin(self.broker.address) as admin:
@@ -99,15 +102,19 @@ class Yard:
                 admin.create_topic(topic, partitions=PARTITIONS)
         self.feed = Feed(self.broker.address)
         self.copiers = [
-            Copier(self.broker.address, delivery, instance, folder / f"copier-{number}.log")
+            Copier(self.broker.address, delivery, instance, session_ms, folder / f"copier-{number}.log")
             for number, instance in enumerate(instances)
         ]
 
-    def run(self, kills: int, victims: Sequence[str] = VICTIMS) -> None:
-        """Feed and copy through so many kills, and then until everything is copied."""
+    def start(self) -> None:
         self.feed.start()
         for copier in self.copiers:
             copier.start()
+        self._until_more_is_copied()
+
+    def run(self, kills: int, victims: Sequence[str] = VICTIMS) -> None:
+        """Feed and copy through so many kills, and then until everything is copied."""
+        self.start()
         for _ in range(kills):
             # Mostly in the middle of the work; sometimes while those killed before are still getting up.
             if self._random.random() < 0.7:
@@ -116,6 +123,10 @@ class Yard:
             else:
                 time.sleep(self._random.uniform(0, 1.5))
             self._kill(self._random.choice(victims))
+        self.finish()
+
+    def finish(self) -> None:
+        """Feed no more, and copy what is left."""
         self._until_more_is_copied()
         self.feed.stopped.set()
         self.feed.join(PATIENCE_S)
@@ -219,6 +230,20 @@ def test_the_same_program_at_least_once_copies_some_twice(tmp_path: Path) -> Non
         for partition, sent in yard.feed.sent.items():
             assert set(copies[partition]) == set(sent), "at least once is at least once"
         assert count(copies) > count(yard.feed.sent), "nothing came twice, so this test could not fail"
+    finally:
+        yard.close()
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_copier_outlives_an_outage_longer_than_its_session(tmp_path: Path, delivery: str) -> None:
+    yard = Yard(tmp_path, delivery, ("first",), 3, session_ms=1_000)
+    try:
+        yard.start()
+        yard.broker.kill()
+        time.sleep(2.5)
+        yard.broker.start()
+        yard.finish()
+        assert {partition: sorted(set(found)) for partition, found in yard.copies().items()} == yard.feed.sent
     finally:
         yard.close()
 

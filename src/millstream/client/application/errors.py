@@ -92,6 +92,7 @@ _KNOWN: dict[int, tuple[type[MillstreamError], str]] = {
     KafkaError.REBALANCE_IN_PROGRESS: (PartitionsLost, "go on: the group is sharing its partitions out anew"),
     KafkaError._ASSIGNMENT_LOST: (PartitionsLost, "go on: the group has moved on"),
     KafkaError.FENCED_INSTANCE_ID: (Fenced, "another process runs under the same instance name"),
+    KafkaError._FATAL: (Fenced, "it can do no more"),
     KafkaError._FENCED: (Fenced, "another producer runs under the same transactional id"),
     KafkaError.PRODUCER_FENCED: (Fenced, "another producer runs under the same transactional id"),
     KafkaError.INVALID_PRODUCER_EPOCH: (Fenced, "another producer runs under the same transactional id"),

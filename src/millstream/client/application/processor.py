@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import KafkaError
+
 from millstream.client.application.consumer import Consumer
 from millstream.client.application.delivery import Delivery
 from millstream.client.application.errors import (
@@ -36,6 +38,8 @@ SESSION_MS = 10_000
 STEP_PATIENCE_S = 15.0
 BACKOFF_S = (0.05, 2.0)
 CLOSE_TIMEOUT_S = 10.0
+#: After brokers were away, a member's place may be lost to nobody for so long.
+AWAY_S = 60.0
 
 
 @dataclass(slots=True)
@@ -86,6 +90,8 @@ class Processor:
         #: Kept over the run: a producer made anew fences the one before it.
         self._transactional_id = f"{plan.group}-{plan.instance or uuid.uuid4().hex}"
         self._is_exact = plan.delivery is Delivery.EXACTLY_ONCE
+        #: When brokers were last found to be away.
+        self._away_s = -AWAY_S
         self._consumer = self._new_consumer()
         self._producer = self._new_producer()
         self._has_rewound = True
@@ -114,7 +120,11 @@ class Processor:
         try:
             if not self._has_rewound:
                 self._begin_again()
-            records = self._consumer.take(plan.commit_records, plan.commit_ms / 1000)
+            try:
+                records = self._consumer.take(plan.commit_records, plan.commit_ms / 1000)
+            except Fenced as error:
+                self._join_again(error)
+                return True
             if not records:
                 return False
             (self._transact if self._is_exact else self._send)(records)
@@ -217,9 +227,26 @@ class Processor:
         self._consumer.rewind(to_committed=True)
         self._has_rewound = True
 
+    def _join_again(self, error: Fenced) -> None:
+        """Make a new consumer where the old one has fenced itself; else another process has our name.
+
+        When its session has lapsed, librdkafka heartbeats without its member id, and is told that another has its
+        place. Brokers that were away tell this from a real fencing.
+        """
+        if time.monotonic() - self._away_s > AWAY_S:
+            raise error
+        self._away_s = -AWAY_S
+        LOGGER.warning("process: joining the group anew: %s", error)
+        self._consumer.close()
+        self._consumer = self._new_consumer()
+
+    def _note_away(self, error: KafkaError) -> None:
+        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
+            self._away_s = time.monotonic()
+
     def _new_consumer(self) -> Consumer:
         plan = self._plan
-        config = {"session.timeout.ms": SESSION_MS, **plan.consumer_config}
+        config = {"session.timeout.ms": SESSION_MS, "error_cb": self._note_away, **plan.consumer_config}
         if plan.instance is not None:
             config["group.instance.id"] = f"{plan.group}-{plan.instance}"
         return Consumer(
