@@ -1,0 +1,200 @@
+"""Which transactions a batch is made of, decided once, whoever is killed when. Pure: docs/exactly_once.md says why.
+
+A plan is a generator: it yields the steps that are to be taken, one after the other, and is sent what each brought.
+It can be dropped between any two of them, as a killed driver drops it, and another may be carried out meanwhile.
+
+**Invariant: nothing that was decided is ever aborted.** What is aborted here was open before a decision that this very
+plan made and that does not name it, or belongs to a batch which, behind the fence, is decided otherwise or not at all.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+#: Epochs that a transaction may be found under once it ended: its own, and those that its end or a fence put above it.
+_EPOCHS_OF_ITS_END = 2
+#: A transactional id is not used again beyond this, for one that has had all its epochs goes on under another
+#: producer id, and what became of its transactions could not be told any more.
+EPOCH_MAX = 30_000
+
+#: Where Kafka's coordinators say a transaction stands.
+ONGOING = "Ongoing"
+_COMMITS = frozenset({"PrepareCommit", "CompleteCommit"})
+_FREE = frozenset({"Empty", "CompleteCommit"})
+_ABORTS = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence", "Dead"})
+
+
+class Transaction(NamedTuple):
+    """One task's part of a batch: records that are acknowledged and that nobody sees before it is committed."""
+
+    id: str
+    producer_id: int
+    producer_epoch: int
+    #: It ends by our word alone; any other may be aborted by its time-out.
+    is_two_phase: bool = False
+
+
+class Decision(NamedTuple):
+    """The batch is these transactions, exactly; what was given up since then belongs to no batch."""
+
+    batch: int = -1
+    transactions: tuple[Transaction, ...] = ()
+    given_up: tuple[Transaction, ...] = ()
+
+
+class Standing(NamedTuple):
+    """Where a transactional id stands, as its coordinator tells."""
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Fate(Enum):
+    """What became of a transaction."""
+
+    OPEN = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+class BatchFailed(Exception):
+    """The batch was not decided and is to be written again."""
+
+
+class BatchLost(Exception):
+    """The batch was decided, and a part of it is gone: nothing can repair it, and nobody may take it for done."""
+
+
+# The steps of a plan, and what each brings.
+
+
+class Fence(NamedTuple):
+    """Take the query's decisions over: what another driver has not decided by now it never will. Brings nothing."""
+
+
+class ReadDecision(NamedTuple):
+    """Brings the query's last Decision; the empty one when it has none."""
+
+
+class FindOpen(NamedTuple):
+    """Brings every open transaction of the query that can be found, and surely those ``of`` which are open."""
+
+    of: tuple[Transaction, ...]
+
+
+class Decide(NamedTuple):
+    """Write the decision down. Brings nothing, and fails when another driver has taken over since the fence."""
+
+    decision: Decision
+
+
+class End(NamedTuple):
+    """Commit or abort these. Brings the Fate of each, which is another when it had ended before."""
+
+    transactions: tuple[Transaction, ...]
+    is_commit: bool
+
+
+Step = Fence | ReadDecision | FindOpen | Decide | End
+Plan = Generator[Step, Any, None]
+
+
+def commit_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
+    """Have the batch committed: with my transactions, or with those that were decided before."""
+    own = tuple(mine)
+    yield Fence()
+    last: Decision = yield ReadDecision()
+    if last.batch >= batch:
+        yield from _as_decided(last, batch, own)
+        return
+    if not set(own).isdisjoint(last.given_up):
+        raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
+    # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
+    found: tuple[Transaction, ...] = yield FindOpen(own)
+    missing = set(own) - set(found)
+    if missing:
+        raise BatchFailed(
+            f"batch {batch}: {len(missing)} of its {len(own)} transactions are no longer open ({_named(missing)}); "
+            "they took longer than their time-out, or somebody aborted them"
+        )
+    # Whoever went on from a decided batch without seeing its end left some of it open.
+    yield from _carry_out(last._replace(transactions=tuple(each for each in last.transactions if each in found)))
+    decision = Decision(batch, own)
+    yield Decide(decision)
+    yield from _carry_out(decision)
+    named = {*own, *last.transactions}
+    strays = tuple(each for each in found if each not in named)
+    if strays:
+        yield End(strays, is_commit=False)
+
+
+def abort_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
+    """Take my transactions back, unless the batch was decided: then it is carried out.
+
+    That they are given up is written down first, for a process that was to commit them and is only late may still come.
+    """
+    own = tuple(mine)
+    yield Fence()
+    last: Decision = yield ReadDecision()
+    if last.batch >= batch:
+        yield from _as_decided(last, batch, own)
+    elif own:
+        yield Decide(last._replace(given_up=tuple(dict.fromkeys([*last.given_up, *own]))))
+        yield End(own, is_commit=False)
+
+
+def _as_decided(last: Decision, batch: int, own: tuple[Transaction, ...]) -> Plan:
+    """The batch is decided: bring it to its end, and take back what I wrote for it in vain."""
+    if last.batch == batch:
+        yield from _carry_out(last)
+    vain = tuple(each for each in own if each not in last.transactions)
+    if vain:
+        yield End(vain, is_commit=False)
+
+
+def _carry_out(decision: Decision) -> Plan:
+    if not decision.transactions:
+        return
+    fates: Mapping[Transaction, Fate] = yield End(decision.transactions, is_commit=True)
+    lost = {each for each in decision.transactions if fates[each] is not Fate.COMMITTED}
+    if lost:
+        raise BatchLost(
+            f"batch {decision.batch} was decided, and {len(lost)} of its {len(decision.transactions)} transactions "
+            f"were aborted before they could be committed ({_named(lost)}): their records are lost"
+        )
+
+
+def _named(transactions: set[Transaction]) -> str:
+    names = sorted(each.id for each in transactions)
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+# What coordinators tell.
+
+
+def fate_of(transaction: Transaction, found: Standing | None) -> Fate:
+    """What became of a transaction whose id stands as ``found``; None when its coordinator has forgotten the id.
+
+    An id is taken for another transaction only after the one before was committed (``is_free``), so whatever has gone
+    on was. In doubt it counts as aborted: that is an error to somebody, and never a silent loss.
+    """
+    if found is None:
+        return Fate.COMMITTED if transaction.is_two_phase else Fate.ABORTED
+    if found.producer_id != transaction.producer_id or found.producer_epoch < transaction.producer_epoch:
+        return Fate.ABORTED
+    beyond = found.producer_epoch - transaction.producer_epoch
+    if found.state == ONGOING and not beyond:
+        return Fate.OPEN
+    if found.state in _ABORTS and beyond <= _EPOCHS_OF_ITS_END:
+        return Fate.ABORTED
+    return Fate.COMMITTED if beyond or found.state in _COMMITS else Fate.ABORTED
+
+
+def is_free(found: Standing | None) -> bool:
+    """Whether a worker may begin another transaction under an id of its own.
+
+    Not while one is open, for it would be aborted, decided or not; and not after one was aborted, for that must stay
+    to be seen.
+    """
+    return found is None or (found.state in _FREE and found.producer_epoch < EPOCH_MAX)

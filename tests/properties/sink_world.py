@@ -1,0 +1,251 @@
+"""A world in miniature for the sink's protocol: coordinators, drivers, workers, and every one of them mortal.
+
+Everything proceeds in atomic steps, such as one request that is served; between any two of them anything else may
+happen. Drivers follow Spark's rules: a batch begins when the one before is in the commit log, the log takes each batch
+once, and a failed commit is followed by an abort. Nothing keeps a driver that was given up from going on.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.pipelines.spark.sink.protocol import (
+    ONGOING,
+    BatchFailed,
+    BatchLost,
+    Decide,
+    Decision,
+    End,
+    Fate,
+    Fence,
+    FindOpen,
+    Plan,
+    ReadDecision,
+    Standing,
+    Step,
+    Transaction,
+    abort_plan,
+    commit_plan,
+    fate_of,
+    is_free,
+)
+
+#: Work in atomic steps: each ``yield`` is a moment at which others may act, or at which this one dies.
+Work = Generator[None, None, Any]
+
+
+class Fenced(Exception):
+    """Another driver has taken over."""
+
+
+class Killed(Exception):
+    """The process ended in the middle."""
+
+
+@dataclass
+class Part:
+    """What a transaction holds: a task's share of a batch, as one attempt wrote it."""
+
+    batch: int
+    attempt: int
+    task: int
+
+
+@dataclass
+class World:
+    """What outlives every process: the coordinators' state, the decisions, and Spark's commit log."""
+
+    tasks: int = 2
+    last_batch: int = 2
+    two_phase: bool = True
+    standings: dict[str, Standing] = field(default_factory=dict)
+    parts: dict[Transaction, Part] = field(default_factory=dict)
+    visible: list[Part] = field(default_factory=list)
+    epoch: int = 0
+    decision: Decision = field(default_factory=Decision)
+    committed_batch: int = 0
+    attempts: int = 0
+    workers: int = 0
+    lost: set[int] = field(default_factory=set)
+
+    # Coordinators.
+
+    def end(self, transaction: Transaction, is_commit: bool) -> Fate:
+        found = self.standings[transaction.id]
+        if (found.state, found.producer_epoch) == (ONGOING, transaction.producer_epoch):
+            state = "CompleteCommit" if is_commit else "CompleteAbort"
+            self.standings[transaction.id] = Standing(state, found.producer_id, found.producer_epoch + 1)
+            if is_commit:
+                self.visible.append(self.parts[transaction])
+                self.check()
+        return fate_of(transaction, self.standings[transaction.id])
+
+    def open_ones(self) -> list[Transaction]:
+        return [each for each in self.parts if fate_of(each, self.standings[each.id]) is Fate.OPEN]
+
+    def time_out(self, transaction: Transaction) -> None:
+        """A coordinator aborts whatever is not two-phase when its time has come."""
+        if not transaction.is_two_phase:
+            self.end(transaction, is_commit=False)
+
+    # What must hold at every moment, and at the end.
+
+    def check(self) -> None:
+        for batch in {part.batch for part in self.visible}:
+            shown = [(part.attempt, part.task) for part in self.visible if part.batch == batch]
+            assert len({attempt for attempt, _ in shown}) == 1, f"batch {batch} is a mixture of attempts: {shown}"
+            assert len(set(shown)) == len(shown), f"batch {batch} shows a part twice: {shown}"
+
+    def check_committed(self, batch: int) -> None:
+        shown = {part.task for part in self.visible if part.batch == batch}
+        assert shown == set(range(self.tasks)), f"batch {batch} is taken for done and shows only {shown}"
+
+
+def served(world: World, plan: Plan) -> Work:
+    """Carry a plan out, one atomic step at a time."""
+    epoch = 0
+    answer: Any = None
+    while True:
+        yield
+        try:
+            step: Step = plan.send(answer)
+        except StopIteration:
+            return
+        match step:
+            case Fence():
+                world.epoch += 1
+                epoch, answer = world.epoch, None
+            case ReadDecision():
+                answer = world.decision
+            case FindOpen(of):
+                answer = yield from _found(world, of)
+            case Decide(decision):
+                answer = yield from _decided(world, epoch, decision)
+            case End(transactions, is_commit):
+                answer = {}
+                for each in transactions:
+                    yield
+                    answer[each] = world.end(each, is_commit)
+
+
+def _found(world: World, of: tuple[Transaction, ...]) -> Work:
+    """Listed first, described one by one."""
+    listed = world.open_ones()
+    found = []
+    for each in dict.fromkeys([*of, *listed]):
+        yield
+        if fate_of(each, world.standings[each.id]) is Fate.OPEN:
+            found.append(each)
+    return tuple(found)
+
+
+def _decided(world: World, epoch: int, decision: Decision) -> Work:
+    """A transaction: the record is written, then it counts, if nobody has initialised the same id meanwhile."""
+    if world.epoch != epoch:
+        raise Fenced
+    yield
+    if world.epoch != epoch:
+        raise Fenced
+    world.decision = decision
+    yield
+
+
+class Process:
+    """Something that takes steps until it is done, fails or is killed."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.is_over = False
+        self.failure: Exception | None = None
+
+    def step(self) -> None:
+        try:
+            next(self._work)
+        except StopIteration:
+            self.is_over = True
+        except (Fenced, BatchFailed, BatchLost) as failure:
+            self.is_over, self.failure = True, failure
+
+    def kill(self) -> None:
+        if not self.is_over:
+            self._work.close()
+            self.is_over, self.failure = True, Killed()
+
+
+class Worker:
+    """A Python worker: one task at a time, transactional ids of its own."""
+
+    def __init__(self, world: World) -> None:
+        world.workers += 1
+        self._world = world
+        self._name = f"worker-{world.workers}"
+        self._ids: list[str] = []
+
+    def write(self, part: Part) -> Generator[None, None, Transaction]:
+        """Begin a transaction under a free id, write to it and leave it open."""
+        world = self._world
+        for name in self._ids:
+            yield
+            if is_free(world.standings.get(name)):
+                break
+        else:
+            name = f"{self._name}/{len(self._ids)}"
+            self._ids.append(name)
+        yield
+        before = world.standings.get(name)
+        if before is not None and before.state == ONGOING:  # As InitProducerId does.
+            for each in world.open_ones():
+                if each.id == name:
+                    world.end(each, is_commit=False)
+        epoch = 0 if before is None else world.standings[name].producer_epoch + 1
+        world.standings[name] = Standing("Empty", 1, epoch)
+        yield
+        transaction = Transaction(name, 1, epoch, world.two_phase)
+        world.standings[name] = Standing(ONGOING, 1, epoch)
+        world.parts[transaction] = part
+        return transaction
+
+
+class Driver(Process):
+    """Spark's loop over batches; ``start`` begins processes that may outlive it."""
+
+    def __init__(self, world: World, worker: Worker, start: Callable[[Process], None], retried: set[int]) -> None:
+        self._world = world
+        self.worker = worker
+        self._start = start
+        self._retried = retried
+        #: Set from outside: the process that commits is taken for dead, though it may go on.
+        self.has_lost_commit = False
+        super().__init__(self._run())
+
+    def _run(self) -> Work:
+        world = self._world
+        while world.committed_batch < world.last_batch:
+            batch = world.committed_batch + 1
+            world.attempts += 1
+            attempt, mine = world.attempts, []
+            for task in range(world.tasks):
+                if task in self._retried:  # This one writes, and its word is lost: it is run again.
+                    yield from self.worker.write(Part(batch, -attempt, task))
+                mine.append((yield from self.worker.write(Part(batch, attempt, task))))
+            if not (yield from self._hears(commit_plan(batch, mine))):
+                yield from self._hears(abort_plan(batch, mine))
+                return
+            world.check_committed(batch)
+            yield
+            if world.committed_batch >= batch:
+                return  # Another driver wrote this entry of the log.
+            world.committed_batch = batch
+
+    def _hears(self, plan: Plan) -> Work:
+        """Whether the plan was carried out, as far as this driver is told."""
+        process = Process(served(self._world, plan))
+        self._start(process)
+        self.has_lost_commit = False
+        while not process.is_over:
+            yield
+            if self.has_lost_commit:
+                return False
+        if isinstance(process.failure, BatchLost):
+            self._world.lost.add(self._world.decision.batch)
+        return process.failure is None

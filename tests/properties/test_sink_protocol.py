@@ -1,0 +1,165 @@
+"""The sink's protocol under every interleaving that chance can find: each batch shows once, whole, of one attempt."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.pipelines.spark.sink.protocol import (
+    BatchLost,
+    Decision,
+    End,
+    Fate,
+    Standing,
+    Transaction,
+    commit_plan,
+    fate_of,
+    is_free,
+)
+from tests.properties.sink_world import Driver, Process, Worker, World
+
+DRIVERS_MAX = 3
+
+
+class History:
+    """Processes of a world, stepped, killed and started by chance."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.processes: list[Process] = []
+        self.idle_workers: list[Worker] = []
+
+    def start_driver(self) -> Driver:
+        """A new driver; it may find the workers of a session that outlived its query."""
+        worker = self.idle_workers.pop() if self.idle_workers and self.chance.random() < 0.5 else Worker(self.world)
+        retried = {task for task in range(self.world.tasks) if self.chance.random() < 0.2}
+        driver = Driver(self.world, worker, self.processes.append, retried)
+        self.processes.append(driver)
+        return driver
+
+    def run(self, ticks: int) -> None:
+        for _ in range(ticks):
+            self._tick()
+
+    def finish(self) -> None:
+        """The drivers die; what they left goes on beside a last driver, which comes to the end of all batches."""
+        self.world.last_batch += 1  # At least one more commit, which sweeps.
+        for process in list(self.processes):
+            if isinstance(process, Driver):
+                self._over(process)
+        while self.world.committed_batch < self.world.last_batch and not self.world.lost:
+            last = self.start_driver()
+            while last in self.processes:
+                self._step(self.chance.choice(self.processes))
+
+    def _tick(self) -> None:
+        roll = self.chance.random()
+        drivers = [process for process in self.processes if isinstance(process, Driver)]
+        if not drivers or (roll < 0.03 and len(drivers) < DRIVERS_MAX):
+            self.start_driver()
+        elif roll < 0.06:
+            self._over(self.chance.choice(self.processes))
+        elif roll < 0.08:
+            self.chance.choice(drivers).has_lost_commit = True
+        elif roll < 0.10 and (found := self.world.open_ones()):
+            self.world.time_out(self.chance.choice(found))
+        else:
+            self._step(self.chance.choice(self.processes))
+
+    def _step(self, process: Process) -> None:
+        process.step()
+        if process.is_over:
+            self._over(process)
+
+    def _over(self, process: Process) -> None:
+        process.kill()
+        self.processes.remove(process)
+        if isinstance(process, Driver):
+            self.idle_workers.append(process.worker)
+
+
+@settings(max_examples=400, deadline=None)
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400), tasks=st.integers(1, 3))
+def test_every_batch_is_visible_once_and_whole_whatever_dies(seed: int, ticks: int, tasks: int) -> None:
+    history = History(World(tasks=tasks), random.Random(seed))
+    history.run(ticks)
+    history.finish()
+    world = history.world
+    for batch in range(1, world.last_batch + 1):
+        world.check_committed(batch)
+    assert not world.lost
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400))
+def test_no_transaction_stays_open_after_the_last_commit(seed: int, ticks: int) -> None:
+    """One that nobody ends would hold back every reader of committed records for ever."""
+    history = History(World(), random.Random(seed))
+    history.run(ticks)
+    history.processes.clear()
+    history.finish()
+    assert history.world.open_ones() == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400))
+def test_with_time_outs_a_batch_is_whole_or_loudly_lost(seed: int, ticks: int) -> None:
+    """No attempts are mixed, and what a time-out took between decision and end is never taken for done."""
+    history = History(World(two_phase=False), random.Random(seed))
+    history.run(ticks)
+    history.finish()
+    for batch in range(1, history.world.committed_batch + 1):
+        if batch not in history.world.lost:
+            history.world.check_committed(batch)
+
+
+def test_a_decided_batch_that_is_written_again_is_ended_as_decided_and_the_new_one_taken_back() -> None:
+    first, second = Transaction("q/a/0", 1, 0), Transaction("q/b/0", 2, 0)
+    plan = commit_plan(7, [second])
+    next(plan)
+    plan.send(None)
+    assert plan.send(Decision(7, (first,))) == End((first,), is_commit=True)
+    assert plan.send({first: Fate.COMMITTED}) == End((second,), is_commit=False)
+
+
+def test_a_decided_part_that_was_aborted_is_an_error_that_names_the_batch() -> None:
+    first = Transaction("q/a/0", 1, 0)
+    plan = commit_plan(7, [])
+    next(plan)
+    plan.send(None)
+    plan.send(Decision(7, (first,)))
+    try:
+        plan.send({first: Fate.ABORTED})
+    except BatchLost as lost:
+        assert "batch 7" in str(lost)
+        assert "q/a/0" in str(lost)
+    else:
+        raise AssertionError("the loss was not told")
+
+
+def test_what_a_coordinator_tells_of_a_transaction() -> None:
+    transaction = Transaction("q/a/0", 5, 3)
+    table = {
+        Standing("Ongoing", 5, 3): Fate.OPEN,
+        Standing("PrepareCommit", 5, 4): Fate.COMMITTED,
+        Standing("CompleteCommit", 5, 4): Fate.COMMITTED,
+        Standing("CompleteCommit", 5, 3): Fate.COMMITTED,  # Ended by an older version, which leaves the epoch.
+        Standing("CompleteAbort", 5, 4): Fate.ABORTED,
+        Standing("PrepareEpochFence", 5, 4): Fate.ABORTED,
+        Standing("Empty", 5, 5): Fate.COMMITTED,  # Taken again by its worker, who had seen it committed.
+        Standing("Ongoing", 5, 5): Fate.COMMITTED,
+        Standing("Empty", 5, 3): Fate.ABORTED,  # It never began.
+        Standing("CompleteCommit", 6, 0): Fate.ABORTED,  # Somebody else's; better an error than a loss.
+    }
+    assert {found: fate_of(transaction, found) for found in table} == table
+    assert fate_of(transaction, None) is Fate.ABORTED
+    assert fate_of(transaction._replace(is_two_phase=True), None) is Fate.COMMITTED
+
+
+def test_an_id_is_taken_again_only_after_a_commit() -> None:
+    assert is_free(None)
+    assert is_free(Standing("CompleteCommit", 1, 4))
+    assert is_free(Standing("Empty", 1, 4))
+    assert not any(is_free(Standing(state, 1, 4)) for state in ("Ongoing", "PrepareCommit", "CompleteAbort"))
+    assert not is_free(Standing("CompleteCommit", 1, 30_000))
