@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -131,7 +131,8 @@ class Yard:
         self.feed.stopped.set()
         self.feed.join(PATIENCE_S)
         assert self.feed.fault is None and not self.feed.is_alive(), f"the feed failed: {self.feed.fault}"
-        self._until(self._is_all_copied, "everything was copied")
+        while (copied := self._committed()) < count(self.feed.sent):
+            self._until_copied(copied + 1)
         for copier in self.copiers:
             copier.stop()
 
@@ -153,11 +154,15 @@ class Yard:
             copier.start()
 
     def _until_more_is_copied(self) -> None:
-        before = self._committed()
-        self._until(lambda: self._committed() > before, "more was copied")
+        self._until_copied(self._committed() + 1)
 
-    def _is_all_copied(self) -> bool:
-        return self._committed() == sum(map(len, self.feed.sent.values()))
+    def _until_copied(self, wanted: int) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self._committed() < wanted:
+            if time.monotonic() > deadline_s:
+                logs = "\n\n".join(copier.log() for copier in self.copiers)
+                raise AssertionError(f"nothing was copied for {PATIENCE_S:.0f} s:\n{logs}")
+            time.sleep(0.05)
 
     def _committed(self) -> int:
         """How many records the group says it has copied."""
@@ -166,13 +171,6 @@ class Yard:
                 return sum(admin.group_offsets(GROUP).values())
             except millstream.UnknownGroup:
                 return 0
-
-    def _until(self, is_so: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            logs = "\n\n".join(copier.log() for copier in self.copiers)
-            assert time.monotonic() < deadline_s, f"after {PATIENCE_S:.0f} s it was not so that {what}:\n{logs}"
-            time.sleep(0.05)
 
     def copies(self, isolation: str = "read_committed") -> dict[int, list[int]]:
         """What the copy holds, in each partition from its start to its end."""
