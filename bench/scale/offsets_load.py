@@ -8,6 +8,7 @@ from bench.progress import say
 from bench.scale.report import Report, millis
 from bench.servers import Server, Stand
 from bench.table import KAFKA, MILLSTREAM
+from millstream.coordination.coordinator import index_of
 from millstream.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,7 +30,9 @@ OFFSETS = 1_000_000
 IN_FLIGHT = 32
 LIMIT_S = 10.0
 COORDINATOR_LOADING, NOT_COORDINATOR = 14, 16
-PATIENCE_S = 300.0
+PATIENCE_S, POLL_S = 300.0, 0.02
+#: Partitions of the offsets topic, which both servers have by default.
+COORDINATORS = 50
 #: A metadata of the size clients write: librdkafka none, Kafka Streams about this.
 METADATA = "AgAAAZsd3Q=="
 
@@ -125,18 +128,18 @@ def _await_loaded(server: Server, groups: list[str], started: float) -> float:
 
 
 def _await_fetched(connection: wire.Connection, groups: list[str]) -> None:
-    """Return once no group's coordinator is being loaded any more."""
-    waiting, deadline = groups, time.monotonic() + PATIENCE_S
+    """Return once no group's coordinator is being loaded any more; one group of each is asked for."""
+    waiting = list({index_of(group, COORDINATORS): group for group in groups}.values())
+    deadline = time.monotonic() + PATIENCE_S
     while waiting:
         refused = []
-        for at in range(0, len(waiting), 100):
-            for group in _fetch(connection, waiting[at : at + 100], range(1)).groups:
-                if group.error_code in (COORDINATOR_LOADING, NOT_COORDINATOR):
-                    refused.append(group.group_id)
-                else:
-                    messages.check(f"offsets of {group.group_id}", group.error_code)
-            time.sleep(0.002)
+        for group in _fetch(connection, waiting, range(1)).groups:
+            if group.error_code in (COORDINATOR_LOADING, NOT_COORDINATOR):
+                refused.append(group.group_id)
+            else:
+                messages.check(f"offsets of {group.group_id}", group.error_code)
         waiting = refused
+        time.sleep(POLL_S)
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(waiting)} groups are not loaded after {PATIENCE_S} s")
 
