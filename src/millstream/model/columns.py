@@ -10,11 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from millstream.model.batch import Buffer
+from millstream.model.errors import ProtocolError
 from millstream.model.records import invalid
 from millstream.model.varint import VARINT_BYTES_MAX, decode_varint
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+
+#: Fewer records of one size than this are quicker walked; so many are looked at first, and walked at least and at most.
+_RUN_LEAST = 8
+_LOOK_LEAST = 16
+_WALK_LEAST = 16
+_WALK_MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,75 @@ def record_starts(payload: bytes, at: int, end: int, count: int | None, starts: 
 
     INVALID_RECORD when they do not fill it exactly, or are not ``count``, where that is known.
     """
-    add = starts.append
     already = len(starts)
+    at = _walk(payload, at, end, end - at, starts)
+    found = len(starts) - already
+    if at != end or count not in (None, found):
+        raise _wrong_end(found, at - end, count)
+
+
+def find_records(payload: Buffer, at: int, end: int, count: int) -> Ints:
+    """Where each of the ``count`` records lies that fill ``payload`` from ``at`` to ``end``, as ``record_starts``.
+
+    Records of one size are common, and then numpy finds them: if the record at ``at`` takes ``size`` bytes and the
+    length prefix is the same ``size`` bytes further on, and so on, each is where the one before it ends. Where sizes
+    change from record to record Python walks, for longer and longer before it looks for equal ones again.
+    """
+    data = np.frombuffer(payload, np.uint8)
+    pieces: list[Ints] = []
+    found, patience = 0, _WALK_LEAST
+    while at < end and found < count:
+        size, equal = _equal_sizes(data, at, end, count - found)
+        if equal >= _RUN_LEAST:
+            pieces.append(np.arange(at, at + size * equal, size, dtype=np.int64))
+            at += size * equal
+            found += equal
+            patience = _WALK_LEAST
+        else:
+            starts: list[int] = []
+            at = _walk(payload, at, end, min(patience, count - found), starts)
+            pieces.append(np.array(starts, np.int64))
+            found += len(starts)
+            patience = min(2 * patience, _WALK_MOST)
+    if at != end or found != count:
+        raise _wrong_end(found, at - end, count)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+
+def _equal_sizes(data: Bytes, at: int, end: int, most: int) -> tuple[int, int]:
+    """How many bytes the record at ``at`` takes, and how many there are from it on whose length is written the same."""
+    prefix = data[at : min(at + VARINT_BYTES_MAX, end)].tobytes()
     try:
-        while at < end:
+        length, taken = decode_varint(prefix, 0)
+    except IndexError:
+        raise invalid("a record is cut short") from None
+    if length <= 0:
+        raise invalid("a record without a length")
+    size = taken + length
+    most = min(most, (end - at) // size)
+    equal, look = 0, _LOOK_LEAST
+    first = data[at : at + taken]
+    while equal < most:
+        look = min(look, most - equal)
+        begin = at + equal * size
+        rows = data[begin : begin + look * size].reshape(look, size)
+        same = rows[:, 0] == first[0]
+        for column in range(1, taken):
+            same &= rows[:, column] == first[column]
+        if not same.all():
+            return size, equal + int(same.argmin())
+        equal += look
+        look *= 4
+    return size, equal
+
+
+def _walk(payload: Buffer, at: int, end: int, most: int, starts: list[int]) -> int:
+    """Append where records lie, from ``at`` on, at most so many; return where the last of them ends."""
+    add = starts.append
+    try:
+        for _ in range(most):
+            if at >= end:
+                break
             add(at)
             size = payload[at]
             if size < 0x80:
@@ -61,12 +134,14 @@ def record_starts(payload: bytes, at: int, end: int, count: int | None, starts: 
             at += size >> 1
     except IndexError:
         raise invalid("a record is cut short") from None
-    found = len(starts) - already
-    if at != end or count not in (None, found):
-        raise invalid(f"{found} records that end {at - end} bytes past their batch, where {count} were promised")
+    return at
 
 
-def decode_columns(payload: bytes | bytearray | memoryview, starts: list[int] | None = None) -> Columns:
+def _wrong_end(found: int, past: int, count: int | None) -> ProtocolError:
+    return invalid(f"{found} records that end {past} bytes past their batch, where {count} were promised")
+
+
+def decode_columns(payload: Buffer, starts: list[int] | Ints | None = None) -> Columns:
     """The records of an uncompressed ``payload``: those at ``starts``, or all of them when it holds nothing else.
 
     INVALID_RECORD when a field runs out of its record.
@@ -75,7 +150,7 @@ def decode_columns(payload: bytes | bytearray | memoryview, starts: list[int] | 
         starts = []
         record_starts(bytes(payload), 0, len(payload), None, starts)
     data = np.frombuffer(payload, np.uint8)
-    record_start = np.array(starts, np.int64)
+    record_start = np.asarray(starts, np.int64)
     if not len(record_start):
         nothing = record_start
         return Columns(*(nothing,) * 9)

@@ -265,7 +265,7 @@ def _decode_records(data: bytes, header: BatchHeader) -> tuple[list[Record], int
             headers: Headers = ()
             at += 1
         else:
-            headers, at = _decode_headers(data, at, record_end)
+            headers, at = decode_headers(data, at, record_end)
         if at != record_end:
             raise invalid(f"a record of {length} bytes whose fields take {length + at - record_end}")
         records.append(
@@ -285,7 +285,8 @@ def _decode_sized(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at : at + length], at + length
 
 
-def _decode_headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
+def decode_headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
+    """The headers of a record that ends at ``end``, from their number on, and where they end."""
     count, at = decode_varint(data, at)
     if not 0 <= count <= end - at:  # Each takes two bytes at least.
         raise invalid(f"{count} headers where {end - at} bytes are left")

@@ -1,0 +1,210 @@
+"""Raw record batches into Arrow, a column at a time: Python sees batches, never a record.
+
+Keys and values are not copied out one by one: an Arrow array is laid over the fetched bytes so that every other
+entry is a field and those between are whatever separates them, and Arrow takes the fields.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.model.batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, BatchHeader, Buffer, crc_holds, header_at
+from millstream.model.columns import Columns, Ints, decode_columns, find_records
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.model.records import ABORT, control_kind, decode_batch, decode_headers, payload_of
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": TIMESTAMP,
+    "timestampType": pa.int32(),
+}
+_MICROSECONDS = 1000
+
+
+def arrow_schema(*, with_headers: bool) -> pa.Schema:
+    """The columns of Spark's Kafka source as Arrow types."""
+    return pa.schema({**COLUMNS, "headers": HEADERS} if with_headers else COLUMNS)
+
+
+class Place(NamedTuple):
+    """A batch whose records are wanted, and where it lies."""
+
+    at: int
+    header: BatchHeader
+
+
+class Decoder:
+    """Turns what is fetched of one partition, piece by piece in order, into Arrow.
+
+    ``position`` is the next offset to fetch. Records outside ``start`` and ``stop``, control records and those of
+    aborted transactions are left out.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, start: int, stop: int, *, with_headers: bool = False, checks_crcs: bool = True
+    ) -> None:
+        self.position = start
+        self._partition = partition
+        self._start = start
+        self._stop = stop
+        self._checks_crcs = checks_crcs
+        self._with_headers = with_headers
+        self._schema = arrow_schema(with_headers=with_headers)
+        self._aborting: set[int] = set()
+        self._topic = _repeated(partition.topic, 0)
+
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self._stop
+
+    def skip_to(self, offset: int) -> None:
+        """Leave out what lies before ``offset``."""
+        self.position = max(self.position, offset)
+
+    def survey(self, fetched: Buffer, aborted: Sequence[tuple[int, int]] = ()) -> list[Place]:
+        """The batches in ``fetched``, which was asked for at ``position``, with records to show; moves the position.
+
+        ``aborted`` gives producer id and first offset of each aborted transaction with a record in it.
+        """
+        return list(self._wanted(fetched, aborted))
+
+    def decode(self, fetched: Buffer, places: list[Place]) -> pa.RecordBatch | None:
+        """The records of these batches; None when there are none."""
+        return self._table(*_lay_out(fetched, places)) if places else None
+
+    def _wanted(self, fetched: Buffer, aborted: Sequence[tuple[int, int]]) -> Iterator[Place]:
+        """The batches with records to show; moves the position behind every batch that is there to its last byte."""
+        starting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+        self._aborting.clear()  # Every answer tells anew which transactions were open where it starts.
+        at, end = 0, len(fetched)
+        while end - at >= HEADER_BYTES and not self.is_done:
+            header = header_at(fetched, at)
+            if header.magic != MAGIC:
+                raise self._corrupt(header, f"is of format {header.magic}, which was last written before Kafka 0.11")
+            if header.size > end - at:
+                return
+            if self._checks_crcs and not crc_holds(fetched, at, header):
+                raise self._corrupt(header, "does not match its checksum")
+            while starting and starting[-1][1] <= header.last_offset:
+                self._aborting.add(starting.pop()[0])
+            if header.is_control:
+                if any(control_kind(record) == ABORT for record in decode_batch(fetched, at)):
+                    self._aborting.discard(header.producer_id)
+            elif header.last_offset >= self.position and header.record_count > 0 and not self._is_aborted(header):
+                yield Place(at, header)
+            self.position = max(self.position, header.next_offset)
+            at += header.size
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        return header.is_transactional and header.producer_id in self._aborting
+
+    def _corrupt(self, header: BatchHeader, what: str) -> ProtocolError:
+        where = f"the batch at offset {header.base_offset} of partition {self._partition}"
+        return ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"{where} {what}")
+
+    def _table(self, payload: Buffer, columns: Columns, headers: list[BatchHeader]) -> pa.RecordBatch | None:
+        counts = np.array([header.record_count for header in headers])
+        offsets = np.repeat([header.base_offset for header in headers], counts) + columns.offset_deltas
+        low, high = np.searchsorted(offsets, (self._start, self._stop))
+        if low == high:
+            return None
+        rows = len(offsets)
+        data = pa.py_buffer(payload)
+        arrays = [
+            _fields(data, columns.key_start, columns.key_len),
+            _fields(data, columns.value_start, columns.value_len),
+            self._topics(rows),
+            pa.array(np.full(rows, self._partition.partition, np.int32)),
+            pa.array(offsets),
+            _timestamps(columns, headers, counts),
+            pa.array(np.repeat(np.array([_is_append_time(header) for header in headers], np.int32), counts)),
+        ]
+        if self._with_headers:
+            arrays.append(_headers(payload, columns))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema).slice(low, high - low)
+
+    def _topics(self, rows: int) -> pa.Array:
+        """The topic's name so many times; the longest column so far serves the shorter ones."""
+        if len(self._topic) < rows:
+            self._topic = _repeated(self._partition.topic, rows)
+        return self._topic.slice(0, rows)
+
+
+def _lay_out(fetched: Buffer, places: list[Place]) -> tuple[Buffer, Columns, list[BatchHeader]]:
+    """One buffer with all records, and their columns in it: what was fetched, or a copy if batches are compressed."""
+    headers = [place.header for place in places]
+    if not any(header.compression for header in headers):
+        spans = [(place.at + HEADER_BYTES, place.at + place.header.size) for place in places]
+        payload = fetched
+    else:
+        payloads = [payload_of(fetched, place.at, place.header) for place in places]
+        ends = np.cumsum([len(piece) for piece in payloads]).tolist()
+        spans = list(zip([0, *ends[:-1]], ends, strict=True))
+        payload = payloads[0] if len(payloads) == 1 else b"".join(payloads)
+    starts = [
+        find_records(payload, at, end, header.record_count) for (at, end), header in zip(spans, headers, strict=True)
+    ]
+    return payload, decode_columns(payload, np.concatenate(starts)), headers
+
+
+def _is_append_time(header: BatchHeader) -> bool:
+    return bool(header.attributes & LOG_APPEND_TIME)
+
+
+def _timestamps(columns: Columns, headers: list[BatchHeader], counts: Ints) -> pa.Array:
+    """Each record's own time, or its batch's where the broker gave it."""
+    appended = np.array([_is_append_time(header) for header in headers])
+    base = np.array(
+        [header.max_timestamp if _is_append_time(header) else header.base_timestamp for header in headers], np.int64
+    )
+    deltas = columns.timestamp_deltas
+    if appended.any():
+        deltas = np.where(np.repeat(appended, counts), 0, deltas)
+    return pa.array((np.repeat(base, counts) + deltas) * _MICROSECONDS).view(TIMESTAMP)
+
+
+def _fields(data: pa.Buffer, starts: Ints, lengths: Ints) -> pa.Array:
+    """The bytes at each start; null where the length is -1."""
+    rows = len(starts)
+    absent = lengths < 0
+    has_nulls = absent.any()
+    if has_nulls and absent.all():
+        return pa.nulls(rows, pa.binary())
+    bounds = np.empty(2 * rows + 1, np.int32)
+    bounds[0:-1:2] = starts
+    np.add(starts, np.maximum(lengths, 0) if has_nulls else lengths, out=bounds[1:-1:2], casting="unsafe")
+    bounds[-1] = bounds[-2]
+    over = pa.BinaryArray.from_buffers(pa.binary(), 2 * rows, [None, pa.py_buffer(bounds), data])
+    indices = pa.array(np.arange(0, 2 * rows, 2, dtype=np.int32), mask=absent if has_nulls else None)
+    return over.take(indices)
+
+
+def _repeated(text: str, rows: int) -> pa.Array:
+    raw = text.encode()
+    bounds = np.arange(rows + 1, dtype=np.int32) * len(raw)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(bounds), pa.py_buffer(raw * rows))
+
+
+def _headers(payload: Buffer, columns: Columns) -> pa.Array:
+    """The headers of each record; null for a record without any, as in Spark's source."""
+    data = np.frombuffer(payload, np.uint8)
+    some = np.flatnonzero(data[columns.headers_start])
+    if not len(some):
+        return pa.nulls(len(columns), HEADERS)
+    found: list[list[dict[str, object]] | None] = [None] * len(columns)
+    ends = columns.record_start + columns.record_len
+    view = memoryview(payload)
+    for row in some.tolist():
+        piece = bytes(view[columns.headers_start[row] : ends[row]])
+        headers, _ = decode_headers(piece, 0, len(piece))
+        found[row] = [{"key": name, "value": value} for name, value in headers]
+    return pa.array(found, HEADERS)

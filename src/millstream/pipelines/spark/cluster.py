@@ -1,0 +1,110 @@
+"""What a driver asks of a cluster: which partitions there are, and where their offsets begin and end."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from millstream.client.cluster import Cluster
+from millstream.client.partitions import EARLIEST, LATEST, NO_OFFSET, READ_UNCOMMITTED, list_offsets
+from millstream.client.wire import parse_addresses
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.pipelines.spark.options import Selection, SourceOptions
+from millstream.pipelines.spark.planning import Offsets
+
+T = TypeVar("T")
+
+
+class BlockingCluster:
+    """A cluster for code that waits: a loop that runs only while something is asked. Connections outlive questions."""
+
+    def __init__(self, bootstrap: str, client_id: str, timeout_ms: int) -> None:
+        self.bootstrap = bootstrap
+        self._loop = asyncio.new_event_loop()
+        self.cluster = Cluster(parse_addresses(bootstrap), client_id=client_id, timeout_s=timeout_ms / 1000)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` to its end; what else is under way goes on meanwhile, and stands still otherwise."""
+        return self._loop.run_until_complete(work)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin ``work``, as far as it goes without waiting."""
+        task = self._loop.create_task(work)
+        self._loop.run_until_complete(asyncio.sleep(0))
+        return task
+
+    def close(self) -> None:
+        self.cluster.close()
+        self._loop.run_until_complete(asyncio.sleep(0))  # Lets the sockets go.
+        self._loop.close()
+
+
+class ClusterOrigin:
+    """A cluster as the source of records."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._blocking: BlockingCluster | None = None
+
+    @property
+    def _here(self) -> BlockingCluster:
+        if self._blocking is None:
+            options = self._options
+            self._blocking = BlockingCluster(options.bootstrap, options.client_id, options.timeout_ms)
+        return self._blocking
+
+    def close(self) -> None:
+        if self._blocking is not None:
+            self._blocking.close()
+            self._blocking = None
+
+    def partitions(self, selection: Selection, *, must_exist: bool) -> list[TopicPartition]:
+        return self._here.run(self._partitions(selection, must_exist))
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._ask(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._ask(dict.fromkeys(partitions, LATEST), self._options.isolation)
+
+    def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
+        return self._ask(timestamps_ms, self._options.isolation)
+
+    def _ask(self, asked: Mapping[TopicPartition, int], isolation: int) -> Offsets:
+        if not asked:
+            return {}
+        found = self._here.run(list_offsets(self._here.cluster, asked, isolation=isolation))
+        return {tp: answer.offset for tp, answer in found.items() if answer.offset != NO_OFFSET}
+
+    async def _partitions(self, selection: Selection, must_exist: bool) -> list[TopicPartition]:
+        cluster = self._here.cluster
+        wanted = selection.topics or tuple({tp.topic for tp in selection.partitions})
+        faults = await cluster.refresh(wanted or None)
+        if must_exist:
+            for topic in wanted:
+                self._check(selection, topic, faults.get(topic, ErrorCode.NONE))
+        if selection.pattern:
+            wanted = tuple(
+                name for name, topic in cluster.topics.items() if not topic.is_internal and selection.matches(name)
+            )
+        found = [
+            TopicPartition(name, partition.index)
+            for name in sorted(wanted)
+            if name in cluster.topics
+            for partition in cluster.topics[name].partitions
+        ]
+        if not selection.partitions:
+            return found
+        missing = set(selection.partitions) - set(found)
+        if missing and must_exist:
+            selection.refuse(f"there is no partition {', '.join(map(str, sorted(missing)))} at {self._here.bootstrap}")
+        return [tp for tp in found if tp in selection.partitions]
+
+    def _check(self, selection: Selection, topic: str, fault: ErrorCode) -> None:
+        if topic in self._here.cluster.topics:
+            return
+        if fault in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            selection.refuse(f"there is no topic {topic!r} at {self._here.bootstrap}")
+        if fault is ErrorCode.INVALID_TOPIC_EXCEPTION:
+            selection.refuse(f"{topic!r} cannot be a topic's name")
+        raise ProtocolError(fault, f"{selection.option}={selection.value}: topic {topic!r}")

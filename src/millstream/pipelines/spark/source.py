@@ -1,0 +1,215 @@
+"""``format("millstream")``: topics read and written as Spark's own Kafka source does, without a jar."""
+
+import logging
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from millstream.model.clock import Clock, SystemClock
+from millstream.pipelines.spark import planning
+from millstream.pipelines.spark.cluster import ClusterOrigin
+from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
+from millstream.pipelines.spark.origin import Origin, ending, starting
+from millstream.pipelines.spark.planning import DataLost, Offsets
+from millstream.pipelines.spark.reading import Task, read_from_brokers
+
+_log = logging.getLogger(__name__)
+
+COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+
+
+class MillstreamDataSource(DataSource):
+    """Topics of a Kafka cluster, ours or Apache's, as a table."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "millstream"
+
+    def schema(self) -> StructType:
+        return StructType([*COLUMNS, HEADERS] if check_options(self._given) else COLUMNS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(batch_options(self._given))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return StreamReader(stream_options(self._given))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from millstream.pipelines.spark.sink.writers import batch_writer
+
+        return batch_writer(self._given, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from millstream.pipelines.spark.sink.writers import stream_writer
+
+        return stream_writer(self._given, schema, overwrite)
+
+
+def origin_of(options: SourceOptions) -> Origin:
+    """Where the options say that records are."""
+    return ClusterOrigin(options)
+
+
+def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The records of a task; Spark makes an empty task of its own where there is none."""
+    if not isinstance(task, Task):
+        return iter(())
+    return read_from_brokers(task)
+
+
+def tasks_of(starts: Offsets, stops: Offsets, options: SourceOptions) -> list[Task]:
+    """A task for each partition with something to read, or more where the options want more."""
+    pieces = planning.split(planning.ranges(starts, stops), options.tasks_min, options.task_records_max)
+    return [Task(piece, options) for piece in pieces]
+
+
+class BatchReader(DataSourceReader):
+    """A table as it is when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        origin = origin_of(options)
+        try:
+            partitions = origin.partitions(options.selection, must_exist=True)
+            return tasks_of(starting(origin, options, partitions), ending(origin, options, partitions), options)
+        finally:
+            origin.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A table that grows. Offsets are kept as Spark's Kafka source keeps them."""
+
+    def __init__(self, options: SourceOptions, clock: Clock | None = None) -> None:
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._origin: Origin | None = None
+        #: Up to where a run that takes what is available goes; None for one that goes on.
+        self._target: Offsets | None = None
+        self._seen: Offsets = {}
+        self._last_trigger_s: float | None = None
+
+    @property
+    def _here(self) -> Origin:
+        if self._origin is None:
+            self._origin = origin_of(self._options)
+        return self._origin
+
+    def stop(self) -> None:
+        if self._origin is not None:
+            self._origin.close()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        partitions = self._here.partitions(self._options.selection, must_exist=True)
+        return planning.to_document(starting(self._here, self._options, partitions))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        options = self._options
+        if options.trigger_offsets_max:
+            return ReadMaxRows(options.trigger_offsets_max)
+        if options.trigger_offsets_min:
+            return ReadMinRows(options.trigger_offsets_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._now()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return planning.to_document(self._seen) if self._seen else None
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet."""
+        starts = planning.from_document(start)
+        latest = self._now() if self._target is None else self._target
+        self._seen = latest
+        starts = self._checked(starts, latest)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._is_early(sum(latest[tp] - starts[tp] for tp in latest)):
+                return start
+            if self._options.trigger_offsets_max:
+                latest = planning.admit(starts, latest, self._options.trigger_offsets_max)
+        return planning.to_document(latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        starts, stops = planning.from_document(start), planning.from_document(end)
+        new = stops.keys() - starts.keys()
+        moved = {tp for tp in stops.keys() & starts.keys() if starts[tp] > stops[tp]}
+        if new or moved:
+            # A partition that began while the query ran is read from its first record, so is one that began anew.
+            starts |= self._here.earliest(new | moved)
+        return tasks_of(starts, stops, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(partition)
+
+    def _now(self) -> Offsets:
+        return self._here.latest(self._here.partitions(self._options.selection, must_exist=False))
+
+    def _checked(self, starts: Offsets, latest: Offsets) -> Offsets:
+        """Where to go on in every partition there is; DataLost when that is not where reading stopped."""
+        earliest = self._here.earliest(latest)
+        for what in planning.losses(starts, earliest, latest):
+            if self._options.fails_on_data_loss:
+                raise DataLost(what)
+            _log.warning("data was lost: %s", what)
+        return planning.resumed(starts, earliest, latest)
+
+    def _is_early(self, ready: int) -> bool:
+        """Whether a micro-batch should wait for more records; never for the first, nor where no more will come."""
+        now_s = self._clock.monotonic_s()
+        if self._options.trigger_offsets_min and self._target is None and self._last_trigger_s is not None:
+            waited_ms = (now_s - self._last_trigger_s) * 1000
+            if ready < self._options.trigger_offsets_min and waited_ms < self._options.trigger_delay_max_ms:
+                return True
+        self._last_trigger_s = now_s
+        return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers get the options and no connection."""
+        return {**self.__dict__, "_origin": None}
