@@ -1,8 +1,9 @@
 """What transactions there are: DescribeTransactions and ListTransactions."""
 
-import re
+from typing import Final
 
 from millstream.coordination.decision import Decision, Question, reply
+from millstream.coordination.patterns.matcher import matching
 from millstream.coordination.transactions.epochs import Transactions
 from millstream.coordination.transactions.events import DescribeTransaction
 from millstream.coordination.transactions.states import NAMES
@@ -16,7 +17,7 @@ from millstream.protocol.messages.list_transactions import (
     TransactionState,
 )
 
-ANY_DURATION = -1
+ANY_DURATION: Final = -1
 _KNOWN_NAMES = frozenset(NAMES.values())
 
 
@@ -53,7 +54,8 @@ class Listing:
         """Those of this shard that pass every filter."""
         request: ListTransactionsRequest = question.request
         states, producers = set(request.state_filters), set(request.producer_id_filters)
-        matches = _matcher(request.transactional_id_pattern)
+        pattern = request.transactional_id_pattern
+        named = matching(pattern, self._transactions) if pattern else self._transactions.keys()
         longer_than_ms = request.duration_filter
         rows = [
             TransactionState(
@@ -65,16 +67,7 @@ class Listing:
             if (not producers or each.producer_id in producers)
             and (not states or NAMES[each.state] in states)
             and (longer_than_ms <= ANY_DURATION or now_ms - each.start_ms > longer_than_ms)
-            and (matches is None or matches.fullmatch(each.transactional_id))
+            and each.transactional_id in named
         ]
         unknown = [name for name in request.state_filters if name not in _KNOWN_NAMES]
         return reply(question, ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=rows))
-
-
-def _matcher(pattern: str | None) -> re.Pattern[str] | None:
-    if not pattern:
-        return None
-    try:
-        return re.compile(pattern)
-    except re.error as fault:
-        raise ProtocolError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {fault}") from fault

@@ -6,10 +6,11 @@ changes when the records are replayed, and is then what the copy was.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from millstream.coordination.decision import Decision, Timer
-from millstream.coordination.groups.consumer import records, regex
+from millstream.coordination.groups.consumer import records
 from millstream.coordination.groups.consumer.assignors import ASSIGNORS
 from millstream.coordination.groups.consumer.assignors.share import Subscriber
 from millstream.coordination.groups.consumer.group import ConsumerGroup
@@ -18,6 +19,7 @@ from millstream.coordination.groups.consumer.reconciliation import Direction, Re
 from millstream.coordination.groups.consumer.topology import metadata_hash
 from millstream.coordination.groups.group import ClusterTopics, TopicView
 from millstream.coordination.groups.settings import GroupSettings
+from millstream.coordination.patterns.matcher import matching
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.ids import Uuid
 
@@ -121,7 +123,7 @@ class Draft:
         """Look at the topics again; a group that has other ones than before, or ``is_new``, wants a new plan."""
         group = self.group
         for pattern, known in list(group.regexes.items()):
-            found = regex.matching(pattern, self._topics.names())
+            found = matching(pattern, self._topics.names(), inf)  # It was accepted.
             if found != known:
                 self.write(records.regular_expression(group.group_id, pattern, found, self.now_ms))
         number = metadata_hash(group.topics, self._topics)
@@ -161,7 +163,7 @@ class Draft:
         if old and not group.subscribers(old):
             self.write(records.regular_expression_tombstone(group.group_id, old))
         if new and new not in group.regexes:
-            found = regex.matching(new, self._topics.names())
+            found = matching(new, self._topics.names())
             self.write(records.regular_expression(group.group_id, new, found, self.now_ms))
 
     # Plan and progress.

@@ -1,4 +1,4 @@
-"""Patterns of topic names: what they match, what is refused, and that none of them takes long."""
+"""Patterns of names: what they match, what is refused, and that none of them takes long."""
 
 import re
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.coordination.groups.consumer.automaton import Automaton
-from millstream.coordination.groups.consumer.regex import matching
+from millstream.coordination.patterns.automaton import Automaton
+from millstream.coordination.patterns.matcher import matching
 from millstream.model.errors import ErrorCode, ProtocolError
 
 PATTERNS = [
@@ -82,7 +82,22 @@ def test_what_re2_spells_in_its_own_way_is_understood(pattern: str, matched: set
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(", "*a", "[[:nope:]]", "\\p{Greek}", "(?=a)b", "(?!a)b", "(?<=a)b", "(a)\\1", "(?>a)b", "a++", "(a{99}){99}{9}"],
+    [
+        "(",
+        "*a",
+        "[[:nope:]]",
+        "\\p{Greek}",
+        "(?=a)b",
+        "(?!a)b",
+        "(?<=a)b",
+        "(a)\\1",
+        "(?>a)b",
+        "a++",
+        "(a{99}){99}{9}",
+        "(?:){4000000000}",
+        r"\P{Any}",
+        "a" * 70_000,
+    ],
 )
 def test_what_re2_does_not_know_is_refused(pattern: str) -> None:
     with pytest.raises(ProtocolError) as caught:
@@ -95,4 +110,39 @@ def test_no_pattern_takes_long(pattern: str) -> None:
     """Python's own matcher takes years for each of these."""
     begun_s = perf_counter()
     assert matching(pattern, ["a" * 249]) == set()
+    assert perf_counter() - begun_s < 2
+
+
+def test_a_pattern_that_is_too_much_work_for_so_many_names_is_refused() -> None:
+    names = [f"{number**20 % (1 << 90):090b}".replace("0", "a").replace("1", "b") for number in range(2_000)]
+    begun_s = perf_counter()
+    with pytest.raises(ProtocolError, match="too long"):
+        matching("(.*a.{6}){1,90}c", names)
+    assert perf_counter() - begun_s < 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("(.+)+", {"straße", "STRASSE", "заказ-1", "a b", "٣", "𝒳"}),
+        (r"\pL+", {"straße", "STRASSE", "𝒳"}),
+        (r"(\p{Latin}+)+", {"straße", "STRASSE"}),
+        (r"[^\W]+", {"STRASSE"}),
+        (r"(\PL|\d)+", {"٣"}),
+        (r"\d", set()),
+        (r"(?i)(ЗАКАЗ|x)+-.*.*", {"заказ-1"}),
+        (r"(?i)[à-ÿа-я-]+\d", {"заказ-1"}),
+        (r"(.+[[:blank:]].+)+", {"a b"}),
+        (r"[[:^ascii:]]", {"٣", "𝒳"}),
+        (r"(?s)(.|x)*\n.*.*", {"two\nlines"}),
+    ],
+)
+def test_names_may_have_any_characters(pattern: str, matched: set[str]) -> None:
+    assert matching(pattern, ["straße", "STRASSE", "заказ-1", "a b", "٣", "𝒳", "two\nlines"]) == matched
+
+
+def test_a_long_name_is_matched_without_going_back() -> None:
+    names = ["a" * 30_000, "a" * 30_000 + "b"]
+    begun_s = perf_counter()
+    assert matching("a*a*b", names) == {names[1]}
     assert perf_counter() - begun_s < 2

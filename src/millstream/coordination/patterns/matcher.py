@@ -1,4 +1,4 @@
-"""Subscription by pattern: which of the cluster's topics a pattern stands for.
+"""Which names a client's pattern stands for.
 
 Kafka's patterns are RE2's, which are matched in time linear in the name whatever they are, so that no client can hold
 up a coordinator with one.  Here a pattern in which Python's own matcher cannot lose its way is left to it, and any
@@ -7,14 +7,14 @@ other goes through ``automaton``.  What RE2 does not know is refused.
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-from millstream.coordination.groups.consumer.automaton import Automaton, Unsupported
-from millstream.coordination.groups.consumer.re2 import translated
+from millstream.coordination.patterns.automaton import Automaton, Unsupported
+from millstream.coordination.patterns.re2 import translated
 from millstream.model.errors import ErrorCode, ProtocolError
 
 #: Parts of Python's own patterns that RE2 has not.
@@ -34,24 +34,46 @@ _SINGLE: Final = frozenset({ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN})
 _REPEATS_MAX: Final = 2
 
 
-def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that the whole pattern matches; INVALID_REGULAR_EXPRESSION where it is none."""
-    matches = _matcher(regex)
-    return frozenset(name for name in names if matches(name))
+#: Which is little as long as no name is longer than a topic's may be.
+_NAME_MAX: Final = 249
+#: How much work a client's pattern may be, some tens of milliseconds; ordinary ones take a hundredth.
+WORK_MAX: Final = 200_000
 
 
-@lru_cache(maxsize=256)
-def _matcher(regex: str) -> Callable[[str], object]:
-    try:
+class _Matcher:
+    """A pattern, ready to be matched; ``Unsupported`` where it is none."""
+
+    def __init__(self, regex: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # What Python finds doubtful means something else in RE2.
             spelled = translated(regex)
-            tree = parser.parse(spelled)
-            pattern = re.compile(spelled)
-        parts = list(_parts(tree))
-        if foreign := next((op for op, _ in parts if op in _FOREIGN), None):
+            self._tree = parser.parse(spelled)
+            self._pattern = re.compile(spelled)
+        if foreign := next((op for op, _ in _parts(self._tree) if op in _FOREIGN), None):
             raise Unsupported(f"{foreign} is not known to RE2")
-        return pattern.fullmatch if _is_tame(tree) else Automaton(tree).matches
+        self._is_tame = _is_tame(self._tree)
+        if not self._is_tame:
+            _ = self._automaton  # Refused at once where it cannot be built.
+
+    @cached_property
+    def _automaton(self) -> Automaton:
+        return Automaton(self._tree)
+
+    def selected(self, names: Sequence[str], work_max: float) -> frozenset[str]:
+        matches: Callable[[str], object] = self._pattern.fullmatch
+        if not self._is_tame or any(len(name) > _NAME_MAX for name in names):
+            self._automaton.work_left = work_max
+            matches = self._automaton.matches
+        return frozenset(name for name in names if matches(name))
+
+
+_matcher = lru_cache(maxsize=256)(_Matcher)
+
+
+def matching(regex: str, names: Iterable[str], work_max: float = WORK_MAX) -> frozenset[str]:
+    """The names that the whole pattern matches; INVALID_REGULAR_EXPRESSION where it is none, or takes more work."""
+    try:
+        return _matcher(regex).selected(list(names), work_max)
     except (re.error, Warning, Unsupported, OverflowError, RecursionError) as fault:
         raise ProtocolError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r}: {fault}") from fault
 

@@ -1,0 +1,1 @@
+"""RE2's patterns, which clients send: of topics' names and of transactional ids."""
