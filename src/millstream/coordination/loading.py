@@ -8,11 +8,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from millstream.coordination.decision import Machine, Origin
 from millstream.coordination.schemas.record import CoordinatorRecord
-from millstream.model.batch import HEADER_BYTES, LOG_OVERHEAD, NO_PRODUCER_ID, BatchHeader, crc_holds, header_at
+from millstream.model.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    BatchHeader,
+    crc_holds,
+    header_at,
+)
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import COMMIT, Record, control_kind, decode_batch
@@ -35,20 +43,10 @@ class Codec:
     decode: Callable[[bytes, bytes | None], CoordinatorRecord]
 
 
-class Marker(NamedTuple):
-    """The end of a producer's transaction."""
-
-    producer_id: int
-    is_commit: bool
-
-
-Loaded = tuple[CoordinatorRecord, Origin] | Marker
-
-
 async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes_max: int) -> int:
     """Replay the whole log to ``machine``; where it ended.  A record that cannot be read is reported and skipped."""
     offset, end_offset = log.start_offset, log.end_offset
-    replayed = 0
+    in_this_turn = 0
     while offset < end_offset:
         try:
             piece = log.read(offset, bytes_max, end_offset)
@@ -63,14 +61,16 @@ async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes
         data = await workers.in_thread(piece.read)
         for at, header in _batches(data):
             offset = header.next_offset
-            records = await _taken_apart(data, at, header, workers, log.topic_partition)
-            for item in _decoded(records, header, codec, log.topic_partition):
-                if isinstance(item, Marker):
-                    machine.replay_marker(item.producer_id, is_commit=item.is_commit)
-                else:
-                    machine.replay(*item)
-                replayed += 1
-                if replayed % REPLAYED_AT_ONCE == 0:
+            if header.compression or header.size > TAKEN_APART_AT_ONCE_BYTES:
+                records = await workers.in_thread(_taken_apart, data, at, header, log.topic_partition)
+            else:
+                records = _taken_apart(data, at, header, log.topic_partition)
+            for first in range(0, len(records), REPLAYED_AT_ONCE):
+                some = records[first : first + REPLAYED_AT_ONCE]
+                _replay(machine, some, header, codec, log.topic_partition)
+                in_this_turn += len(some)
+                if in_this_turn >= REPLAYED_AT_ONCE:
+                    in_this_turn = 0
                     await asyncio.sleep(0)
         if offset == before:
             offset = _after_damage(log, offset)
@@ -95,37 +95,36 @@ def _batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         at += header.size
 
 
-async def _taken_apart(
-    data: bytes, at: int, header: BatchHeader, workers: Workers, topic_partition: TopicPartition
-) -> list[Record]:
+def _taken_apart(data: bytes, at: int, header: BatchHeader, topic_partition: TopicPartition) -> list[Record]:
     """The records of a batch; none, and a report, where it is damaged."""
     fault: object = "its checksum does not match"
     if crc_holds(data, at, header):
         try:
-            if header.compression or header.size > TAKEN_APART_AT_ONCE_BYTES:
-                return await workers.in_thread(decode_batch, data, at)
-            return decode_batch(data, at)
+            return decode_batch(data, at, header)
         except ProtocolError as refusal:
             fault = refusal
     logger.error("%s: the batch at offset %d is damaged, and skipped: %s", topic_partition, header.base_offset, fault)
     return []
 
 
-def _decoded(
-    records: list[Record], header: BatchHeader, codec: Codec, topic_partition: TopicPartition
-) -> Iterator[Loaded]:
-    """What a batch's records say; the next is looked at when it is asked for."""
-    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+def _replay(
+    machine: Machine, records: list[Record], header: BatchHeader, codec: Codec, topic_partition: TopicPartition
+) -> None:
+    """Tell the machine what these records of a batch say."""
+    attributes, producer_id = header.attributes, header.producer_id
+    is_control = attributes & CONTROL
+    origin_id = producer_id if attributes & TRANSACTIONAL else NO_PRODUCER_ID
+    decode, replay = codec.decode, machine.replay
     for record in records:
         offset, timestamp, key, value, _ = record
         try:
-            if header.is_control:
-                yield Marker(header.producer_id, control_kind(record) == COMMIT)
+            if is_control:
+                machine.replay_marker(producer_id, is_commit=control_kind(record) == COMMIT)
                 continue
             if key is None:
                 raise CorruptFrame("it has no key")
-            decoded = codec.decode(key, value)
+            decoded = decode(key, value)
         except (CorruptFrame, ProtocolError) as fault:
             logger.error("%s: the record at offset %d is skipped: %s", topic_partition, offset, fault)
             continue
-        yield decoded, Origin(offset, timestamp, producer_id)
+        replay(decoded, Origin(offset, timestamp, origin_id))

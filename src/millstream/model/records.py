@@ -215,9 +215,12 @@ def payload_of(buffer: Buffer, at: int, header: BatchHeader, bytes_max: int = PA
     return codec(header.compression).decompress(stored, bytes_max) if header.compression else stored
 
 
-def decode_batch(buffer: Buffer, at: int = 0) -> list[Record]:
-    """Every record of the batch at ``at``, INVALID_RECORD when they are not as many or as long as they claim."""
-    header = header_at(buffer, at)
+def decode_batch(buffer: Buffer, at: int = 0, header: BatchHeader | None = None) -> list[Record]:
+    """Every record of the batch at ``at``, INVALID_RECORD when they are not as many or as long as they claim.
+
+    Whoever has read the batch's header already may give it.
+    """
+    header = header or header_at(buffer, at)
     data = bytes(payload_of(buffer, at, header))
     try:
         records, end = _decode_records(data, header)

@@ -25,8 +25,8 @@ _TAIL_BYTES: Final = _TAIL.size
 #: The topic's id as the only tagged field: number 0, 16 bytes.
 _ID_TAG: Final = b"\0\x10"
 _ID_BYTES: Final = 16
-#: A commit's records follow one another, so that few names are asked for in turn.
-_NAMES_KEPT: Final = 256
+#: A group commits again and again, and its records lie close to one another.
+_NAMES_KEPT: Final = 4096
 
 _read_head = _HEAD.unpack_from
 _read_tail = _TAIL.unpack_from
