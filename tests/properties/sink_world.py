@@ -72,6 +72,7 @@ class World:
 
     def end(self, transaction: Transaction, is_commit: bool) -> Fate:
         found = self.standings[transaction.id]
+        transaction = transaction._replace(is_two_phase=self.two_phase)
         if (found.state, found.producer_epoch) == (ONGOING, transaction.producer_epoch):
             state = "CompleteCommit" if is_commit else "CompleteAbort"
             self.standings[transaction.id] = Standing(state, found.producer_id, found.producer_epoch + 1)
@@ -135,7 +136,8 @@ def _found(world: World, of: tuple[Transaction, ...]) -> Work:
     for each in dict.fromkeys([*of, *listed]):
         yield
         if fate_of(each, world.standings[each.id]) is Fate.OPEN:
-            found.append(each)
+            # Of a transaction that is not ours the coordinator does not tell whether it is two-phase.
+            found.append(each if each in of else each._replace(is_two_phase=False))
     return tuple(found)
 
 

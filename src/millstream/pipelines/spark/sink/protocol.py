@@ -111,7 +111,7 @@ def commit_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
     if not set(own).isdisjoint(last.given_up):
         raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
     # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
-    found: tuple[Transaction, ...] = yield FindOpen(own)
+    found: tuple[Transaction, ...] = yield FindOpen((*own, *last.transactions))
     missing = set(own) - set(found)
     if missing:
         raise BatchFailed(

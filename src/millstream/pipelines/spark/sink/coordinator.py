@@ -1,0 +1,274 @@
+"""The wire calls of the sink's protocol: decisions read and written, transactions begun, found and ended."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from millstream.client.admin import NewTopic, Resource, create_topics, describe_configs
+from millstream.client.cluster import RETRY_PAUSE_S, check_partition
+from millstream.client.coordinators import Coordinators, Kind
+from millstream.client.partitioner import partition_of
+from millstream.client.partitions import READ_COMMITTED, fetch
+from millstream.client.producing import (
+    ProducerId,
+    end_transaction,
+    init_producer_id,
+    list_open,
+    produce_as,
+    standings,
+)
+from millstream.client.reader import visible_batches
+from millstream.model.clock import Clock
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import TopicPartition
+from millstream.model.records import Record, encode_batch
+from millstream.pipelines.spark.sink.protocol import (
+    ONGOING,
+    Decide,
+    Decision,
+    End,
+    Fate,
+    Fence,
+    FindOpen,
+    Plan,
+    ReadDecision,
+    Standing,
+    Step,
+    Transaction,
+    fate_of,
+)
+
+#: A decision is written and ended in one go; one that a dead driver left is out of the way after this.
+DECISION_TIMEOUT_MS = 10_000
+DECISION_PARTITIONS = 4
+#: Small segments, compacted eagerly: whoever reads the decisions from their start reads little.
+DECISION_SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_PREFIX = "millstream-sink"
+
+#: What a coordinator answers to whoever was replaced.
+_FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+
+class TakenOver(Exception):
+    """Another driver of the same query decides now."""
+
+
+class Decisions:
+    """The decisions of all queries, as far as they were read; kept for as long as the process lives."""
+
+    def __init__(self, coordinators: Coordinators, topic: str) -> None:
+        self._coordinators = coordinators
+        self._cluster = coordinators.cluster
+        self._topic = topic
+        self._positions: dict[TopicPartition, int] = {}
+        self._known: dict[str, Decision] = {}
+
+    async def partition(self, query: str) -> TopicPartition:
+        """Where a query's decisions are; the topic is made if there is none."""
+        cluster = self._cluster
+        try:
+            topic = await cluster.topic(self._topic)
+        except ProtocolError as refusal:
+            if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            new = NewTopic(self._topic, partitions=DECISION_PARTITIONS, settings=DECISION_SETTINGS)
+            [outcome] = await create_topics(cluster, [new])
+            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                outcome.raise_if_refused()
+            topic = await cluster.topic(self._topic, is_new=True)
+        return TopicPartition(self._topic, partition_of(query.encode(), len(topic.partitions)))
+
+    async def read(self, query: str) -> Decision:
+        """The query's last decision among all that were committed before this call."""
+        tp = await self.partition(query)
+        deadline_s = asyncio.get_running_loop().time() + self._cluster.timeout_s
+        end = await self._read_on(tp)
+        while self._positions[tp] < end:  # Another query is about to decide, or died over it.
+            if asyncio.get_running_loop().time() >= deadline_s:
+                raise TimeoutError(f"partition {tp} could not be read to its end: an open transaction holds it back")
+            await asyncio.sleep(0 if await self._read_some(tp) else RETRY_PAUSE_S)
+        return self._known.get(query, Decision())
+
+    async def _read_on(self, tp: TopicPartition) -> int:
+        """Read some, and return where the partition ends now."""
+        before = self._positions.get(tp)
+        end = await self._fetch(tp)
+        assert before is None or self._positions[tp] >= before
+        return end
+
+    async def _read_some(self, tp: TopicPartition) -> bool:
+        before = self._positions[tp]
+        await self._fetch(tp)
+        return self._positions[tp] > before
+
+    async def _fetch(self, tp: TopicPartition) -> int:
+        async def attempt() -> int:
+            position = self._positions.setdefault(tp, 0)
+            connection = await self._cluster.leader(tp)
+            [row] = await fetch(
+                self._cluster, connection, {tp: position}, bytes_min=0, wait_ms=0, isolation=READ_COMMITTED
+            )
+            if row.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:  # Compaction, or another topic of the same name.
+                self._positions[tp] = row.log_start_offset if row.log_start_offset > position else 0
+                return await attempt()
+            check_partition(row.error_code, f"partition {tp}")
+            for header, records in visible_batches(row.records, row.aborted):
+                for record in records:
+                    self._take(record)
+                self._positions[tp] = header.next_offset
+            return row.high_watermark
+
+        return await self._cluster.retrying([tp.topic], attempt)
+
+    def _take(self, record: Record) -> None:
+        query = (record.key or b"").decode()
+        if record.value is None:
+            self._known.pop(query, None)
+        else:
+            self._known[query] = decoded(record.value)
+
+
+def encoded(decision: Decision) -> bytes:
+    """A decision as the topic keeps it."""
+    return json.dumps(decision._asdict(), separators=(",", ":")).encode()
+
+
+def decoded(value: bytes) -> Decision:
+    """The decision in a record's value."""
+    given = json.loads(value)
+    return Decision(
+        given["batch"],
+        tuple(Transaction(*row) for row in given["transactions"]),
+        tuple(Transaction(*row) for row in given.get("given_up", ())),
+    )
+
+
+class Driver:
+    """Carries the plans of one query's driver out."""
+
+    def __init__(self, coordinators: Coordinators, decisions: Decisions, query: str, clock: Clock) -> None:
+        self._coordinators = coordinators
+        self._decisions = decisions
+        self._query = query
+        self._clock = clock
+        self._decision_id = f"{_PREFIX}-decisions/{query}"
+        self._producer: ProducerId | None = None
+        self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
+            Fence: self._fence,
+            ReadDecision: self._read,
+            FindOpen: self._find_open,
+            Decide: self._decide,
+            End: self._end,
+        }
+
+    async def carry_out(self, plan: Plan) -> None:
+        """Take the plan's steps to its end; what one raises ends it."""
+        answer: Any = None
+        while True:
+            try:
+                step = plan.send(answer)
+            except StopIteration:
+                return
+            answer = await self._steps[type(step)](step)
+
+    async def forget(self) -> None:
+        """Drop the query's decision, when nobody will ever ask for it again."""
+        await self._write(None)
+
+    async def _fence(self, step: Fence) -> None:
+        self._producer = await init_producer_id(self._coordinators, self._decision_id, timeout_ms=DECISION_TIMEOUT_MS)
+
+    async def _read(self, step: ReadDecision) -> Decision:
+        return await self._decisions.read(self._query)
+
+    async def _find_open(self, step: FindOpen) -> tuple[Transaction, ...]:
+        known: dict[str, list[Transaction]] = {}
+        for each in step.of:
+            known.setdefault(each.id, []).append(each)
+        prefix = transactional_prefix(self._query)
+        listed = await list_open(self._coordinators, f"{re.escape(prefix)}.*")
+        names = [*known, *(name for name in listed if name.startswith(prefix))]
+        found = []
+        for name, row in (await standings(self._coordinators, names)).items():
+            standing = standing_of(row)
+            if standing is None or standing.state != ONGOING:
+                continue
+            unknown = Transaction(name, standing.producer_id, standing.producer_epoch)
+            found += [each for each in known.get(name, ()) if fate_of(each, standing) is Fate.OPEN] or [unknown]
+        return tuple(found)
+
+    async def _decide(self, step: Decide) -> None:
+        await self._write(encoded(step.decision))
+
+    async def _write(self, value: bytes | None) -> None:
+        """One record in a transaction of its own, which only the driver that fenced last can end."""
+        assert self._producer is not None, "a decision comes after the fence"
+        producer = self._producer
+        record = Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms())
+        batch = encode_batch(
+            [record], producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0, transactional=True
+        )
+        try:
+            tp = await self._decisions.partition(self._query)
+            await produce_as(self._coordinators, tp, batch, producer, self._decision_id)
+            await end_transaction(self._coordinators, self._decision_id, producer, is_commit=True)
+        except ProtocolError as refusal:
+            if refusal.code in _FENCED:
+                raise TakenOver(f"another driver of {self._query} has taken over: {refusal}") from refusal
+            raise
+
+    async def _end(self, step: End) -> dict[Transaction, Fate]:
+        fates = await asyncio.gather(*(self._end_one(each, step.is_commit) for each in step.transactions))
+        return dict(zip(step.transactions, fates, strict=True))
+
+    async def _end_one(self, each: Transaction, is_commit: bool) -> Fate:
+        producer = ProducerId(each.producer_id, each.producer_epoch)
+        try:
+            await end_transaction(self._coordinators, each.id, producer, is_commit=is_commit)
+        except ProtocolError as refusal:
+            if refusal.code not in _FENCED:
+                raise
+            rows = await standings(self._coordinators, [each.id])
+            return fate_of(each, standing_of(rows.get(each.id)))
+        return Fate.COMMITTED if is_commit else Fate.ABORTED
+
+
+def standing_of(row: Any) -> Standing | None:
+    """Where an id stands, of a row of ``standings``."""
+    if row is None:
+        return None
+    return Standing(row.state, row.producer_id, -1 if row.producer_epoch is None else row.producer_epoch)
+
+
+def transactional_prefix(query: str) -> str:
+    """How the transactional ids of a query's tasks begin."""
+    return f"{_PREFIX}/{query}/"
+
+
+async def longest_timeout_ms(coordinators: Coordinators, transactional_id: str) -> int:
+    """The longest time-out that the id's coordinator allows."""
+    node = await coordinators.find(Kind.TRANSACTION, transactional_id)
+    await coordinators.cluster.refresh([])
+    settings = await describe_configs(coordinators.cluster, Resource.BROKER, str(node.id))
+    return next(int(each.value or 0) for each in settings if each.name == "transaction.max.timeout.ms")
+
+
+async def free_ids(coordinators: Coordinators, names: Iterable[str]) -> Mapping[str, Standing]:
+    """Where a worker's own ids stand."""
+    rows = await standings(coordinators, names)
+    return {name: found for name, row in rows.items() if (found := standing_of(row)) is not None}

@@ -1,0 +1,114 @@
+"""What a Python process keeps between tasks: connections, decisions read so far, transactional ids of its own."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+from millstream.client.coordinators import Coordinators
+from millstream.client.producing import ProducerId, end_transaction, init_producer_id
+from millstream.model.clock import Clock, SystemClock
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.pipelines.spark.cluster import BlockingCluster
+from millstream.pipelines.spark.sink.coordinator import (
+    Decisions,
+    Driver,
+    free_ids,
+    longest_timeout_ms,
+    transactional_prefix,
+)
+from millstream.pipelines.spark.sink.options import SinkOptions
+from millstream.pipelines.spark.sink.protocol import EPOCH_MAX, Transaction, is_free
+
+T = TypeVar("T")
+
+#: A two-phase transaction has no time-out, but the request for one must name some.
+_UNUSED_TIMEOUT_MS = 60_000
+#: What a broker answers that does not do two phases, or not for us.
+_NO_TWO_PHASE = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+_ENDED = frozenset({"CompleteAbort", "Dead"})
+
+
+class _Key(NamedTuple):
+    """A forked process is another one, whatever it found in its memory."""
+
+    pid: int
+    bootstrap: str
+    client_id: str
+    timeout_ms: int
+    decisions_topic: str
+
+
+_PROCESSES: dict[_Key, "SinkProcess"] = {}
+
+
+def sink_process(options: SinkOptions) -> "SinkProcess":
+    """This process's own, for these brokers."""
+    key = _Key(os.getpid(), options.bootstrap, options.client_id, options.timeout_ms, options.decisions_topic)
+    if key not in _PROCESSES:
+        _PROCESSES[key] = SinkProcess(options, uuid4().hex[:12], SystemClock())
+    found = _PROCESSES[key]
+    found.run(asyncio.sleep(0))  # What happened to idle connections is heard now.
+    return found
+
+
+class SinkProcess:
+    """One process of the sink, a worker's or a driver's. ``nonce`` is unlike that of any other there ever was."""
+
+    def __init__(self, options: SinkOptions, nonce: str, clock: Clock) -> None:
+        self.clock = clock
+        self._blocking = BlockingCluster(options.bootstrap, options.client_id, options.timeout_ms)
+        self.coordinators = Coordinators(self._blocking.cluster)
+        self._decisions = Decisions(self.coordinators, options.decisions_topic)
+        self._nonce = nonce
+        self._ids: dict[str, list[str]] = {}
+        self._ids_made = 0
+        self._has_two_phase = True
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` and wait for it."""
+        return self._blocking.run(work)
+
+    def close(self) -> None:
+        self._blocking.close()
+
+    def driver(self, query: str) -> Driver:
+        return Driver(self.coordinators, self._decisions, query, self.clock)
+
+    async def begin(self, query: str, *, timeout_ms: int, is_two_phase: bool) -> Transaction:
+        """A transaction under an id of this process that is free, with nothing in it yet.
+
+        Two-phase if that is wanted and to be had, else with the time-out, or the longest that the broker allows.
+        """
+        name = await self._free_id(query)
+        if is_two_phase and self._has_two_phase:
+            try:
+                producer = await init_producer_id(
+                    self.coordinators, name, timeout_ms=_UNUSED_TIMEOUT_MS, is_two_phase=True
+                )
+                return Transaction(name, producer.id, producer.epoch, True)
+            except ProtocolError as refusal:
+                if refusal.code not in _NO_TWO_PHASE:
+                    raise
+                self._has_two_phase = False
+        timeout_ms = timeout_ms or await longest_timeout_ms(self.coordinators, name)
+        producer = await init_producer_id(self.coordinators, name, timeout_ms=timeout_ms)
+        return Transaction(name, producer.id, producer.epoch)
+
+    async def take_back(self, transaction: Transaction) -> None:
+        """Abort a transaction of this process that nobody was told of, and that no decision can name therefore."""
+        producer = ProducerId(transaction.producer_id, transaction.producer_epoch)
+        await end_transaction(self.coordinators, transaction.id, producer, is_commit=False)
+
+    async def _free_id(self, query: str) -> str:
+        names = self._ids.setdefault(query, [])
+        found = await free_ids(self.coordinators, names)
+        for name in list(names):
+            if is_free(found.get(name)):
+                return name
+            if found[name].state in _ENDED or found[name].producer_epoch >= EPOCH_MAX:
+                names.remove(name)  # It stays as it is, for whoever asks what became of it.
+        self._ids_made += 1
+        names.append(f"{transactional_prefix(query)}{self._nonce}/{self._ids_made}")
+        return names[-1]

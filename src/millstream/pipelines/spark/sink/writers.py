@@ -1,0 +1,120 @@
+"""The sink as Spark sees it: tasks that write, and a driver that commits or takes back. docs/exactly_once.md."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from millstream.config.setting import SettingError
+from millstream.pipelines.spark.sink.options import SinkOptions, check_schema, sink_options
+from millstream.pipelines.spark.sink.process import sink_process
+from millstream.pipelines.spark.sink.protocol import Plan, Transaction, abort_plan, commit_plan
+from millstream.pipelines.spark.sink.tasks import Layout, write_rows
+
+#: The one batch of a job that is not part of a query.
+_ONLY_BATCH = 0
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task wrote: a transaction that is still open, or nothing that has to be ended."""
+
+    query: str
+    transaction: Transaction | None
+    records: int
+    size_bytes: int
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    """The writer of ``df.write``; SettingError for options or columns that will not do."""
+    if overwrite:
+        raise SettingError('mode=overwrite: a topic is only ever appended to; use mode("append")')
+    return BatchWriter(options, schema)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """The writer of ``df.writeStream``; in complete mode (``overwrite``) too, every result is appended."""
+    return StreamWriter(options, schema)
+
+
+class _Sink:
+    """What batch and stream have in common."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options: SinkOptions = sink_options(options)
+        self.layout = Layout(check_schema(schema, self.options))
+
+    def _write(self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool) -> Written:
+        context = TaskContext.get()
+        first = context.partitionId() if context is not None else 0
+        done = write_rows(sink_process(self.options), self.options, self.layout, query, rows, first, is_two_phase)
+        return Written(query, done.transaction, done.records, done.size_bytes)
+
+    def _settle(self, query: str, plan: Plan, *, forget: bool = False) -> None:
+        here = sink_process(self.options)
+        driver = here.driver(query)
+        here.run(driver.carry_out(plan))
+        if forget:
+            with suppress(Exception):  # All is done; the decision that stays is only a waste of room.
+                here.run(driver.forget())
+
+
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """The messages of the tasks that came to their end."""
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def _transactions(messages: Sequence[Written]) -> list[Transaction]:
+    return [message.transaction for message in messages if message.transaction is not None]
+
+
+class BatchWriter(_Sink, DataSourceArrowWriter):
+    """Writes a DataFrame once: as a job of its own, or as the version of an application that says so."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._is_known = bool(self.options.app_id)
+        self._query = self.options.app_id or f"job-{uuid4().hex}"
+        self._batch = self.options.version if self._is_known else _ONLY_BATCH
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        # Two-phase only where somebody will come back: what a dead job leaves open must time out.
+        return self._write(self._query, iterator, is_two_phase=self._is_known)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        mine = _transactions(_told(messages))
+        if self.options.is_exactly_once and (mine or self._is_known):
+            self._settle(self._query, commit_plan(self._batch, mine), forget=not self._is_known)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        mine = _transactions(_told(messages))
+        if self.options.is_exactly_once and mine:
+            self._settle(self._query, abort_plan(self._batch, mine))
+
+
+class StreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """Writes the batches of a streaming query."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        query = self.options.app_id
+        if not query:
+            context = TaskContext.get()
+            query = (context.getLocalProperty(_QUERY_ID) if context is not None else None) or ""
+            assert query, "a task of a streaming query knows its query"
+        return self._write(query, iterator, is_two_phase=True)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        told = _told(messages)
+        if self.options.is_exactly_once and told:
+            self._settle(told[0].query, commit_plan(batchId, _transactions(told)))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        told = _told(messages)
+        if self.options.is_exactly_once and _transactions(told):
+            self._settle(told[0].query, abort_plan(batchId, _transactions(told)))
