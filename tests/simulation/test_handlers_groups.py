@@ -4,6 +4,7 @@ import pytest
 
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
+from millstream.model.ids import CONSUMER_OFFSETS
 from millstream.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -13,6 +14,12 @@ from millstream.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from millstream.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from millstream.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from millstream.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from millstream.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -37,7 +44,7 @@ from millstream.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.simulation.asking import create, simulate
+from tests.simulation.asking import create, produce, simulate
 from tests.simulation.broker import SimBroker
 from tests.simulation.network import SimNetwork
 
@@ -245,6 +252,21 @@ def test_a_member_is_known_by_its_client_and_its_offsets_are_guarded() -> None:
         topic = OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
         refused = await connection.call(OffsetDeleteRequest(group_id="g", topics=[topic]), OffsetDeleteResponse)
         assert refused.topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_only_coordinators_write_to_their_topics() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine, connection = await started(network, settings={"offsets.topic.num.partitions": "1"})
+        assert await committed(connection, commit("g", 5)) is ErrorCode.NONE
+        forged = await produce(connection, CONSUMER_OFFSETS, b"forged")
+        assert forged.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        rows = [DeleteRecordsPartition(partition_index=0, offset=1)]
+        asked = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=CONSUMER_OFFSETS, partitions=rows)], timeout_ms=1)
+        answer = await connection.call(asked, DeleteRecordsResponse)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         await machine.stop()
 
     simulate(scenario)

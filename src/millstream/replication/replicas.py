@@ -7,7 +7,7 @@ from millstream.config.topic import TopicConfig
 from millstream.metrics.metric import Metrics
 from millstream.metrics.traffic import TopicTraffic
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid
 from millstream.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -65,6 +65,12 @@ class Replicas:
         if partition is None:
             raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} is not on this broker")
         return partition
+
+    def find_for_client(self, topic: str, index: int) -> Partition:
+        """As ``find``, for clients that change something: internal topics are changed by coordinators alone."""
+        if topic in INTERNAL_TOPICS:
+            raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the broker alone")
+        return self.find(topic, index)
 
     def of_topic(self, topic: str) -> list[Partition]:
         """Every partition of the topic that is here."""

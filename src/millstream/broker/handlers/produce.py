@@ -199,7 +199,7 @@ class Appending:
 
     def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
         replicas = self._broker.replicas
-        return replicas.find(topic.name or replicas.topic_name(topic.topic_id), data.index)
+        return replicas.find_for_client(topic.name or replicas.topic_name(topic.topic_id), data.index)
 
 
 def _is_compressed(records: memoryview) -> bool:

@@ -188,7 +188,7 @@ async def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Ca
 
 def _delete_records(broker: Broker, topic: str, row: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     try:
-        low_watermark = broker.replicas.find(topic, row.partition_index).delete_records(row.offset)
+        low_watermark = broker.replicas.find_for_client(topic, row.partition_index).delete_records(row.offset)
     except ProtocolError as refusal:
         return DeleteRecordsPartitionResult(
             partition_index=row.partition_index, low_watermark=-1, error_code=refusal.code

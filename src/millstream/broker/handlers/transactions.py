@@ -14,7 +14,7 @@ from millstream.config.transactions import TRANSACTION_PARTITION_VERIFICATION_EN
 from millstream.coordination.transactions.events import DescribeTransaction
 from millstream.coordination.transactions.transaction import NO_EPOCH
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import CONSUMER_OFFSETS, TopicPartition
+from millstream.model.ids import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartition
 from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from millstream.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -122,14 +122,11 @@ async def _added(
     topics: list[AddPartitionsToTxnTopic],
     version: int,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Add all or none: where one does not exist, the others are not tried."""
+    """Add all or none: where one cannot be, the others are not tried."""
     partitions = frozenset(_partitions(topics))
-    missing = {each for each in partitions if not _exists(broker, each)}
-    if missing:
-        return {
-            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for each in partitions
-        }
+    refused = {each: code for each in partitions if (code := _refused(broker, each))}
+    if refused:
+        return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     code = ErrorCode.NONE
     try:
         await broker.transactions.add(transactional_id, producer_id, producer_epoch, partitions, version)
@@ -138,9 +135,13 @@ async def _added(
     return dict.fromkeys(partitions, code)
 
 
-def _exists(broker: Broker, partition: TopicPartition) -> bool:
+def _refused(broker: Broker, partition: TopicPartition) -> ErrorCode:
+    """Why a client cannot write to the partition: it is a coordinator's own, or not there."""
+    if partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.cluster.topics.get(partition.topic)
-    return topic is not None and partition.partition in topic.partitions
+    is_there = topic is not None and partition.partition in topic.partitions
+    return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

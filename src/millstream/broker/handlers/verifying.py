@@ -82,7 +82,8 @@ class Verifying:
                     continue
                 producers.add((header.producer_id, header.producer_epoch))
                 try:
-                    partition = replicas.find(topic.name or replicas.topic_name(topic.topic_id), data.index)
+                    name = topic.name or replicas.topic_name(topic.topic_id)
+                    partition = replicas.find_for_client(name, data.index)
                     if not is_checked:
                         self.guards[id(data)] = UNVERIFIED
                     elif partition.needs_verification(header):
