@@ -96,6 +96,9 @@ class Counter:
     def loaded(self, now_ms: int) -> Decision:
         return Decision()
 
+    def stands(self, order: int) -> bool:
+        return order >= self.sum
+
 
 def _record(amount: int) -> CoordinatorRecord:
     return CoordinatorRecord("amount", amount)
@@ -209,6 +212,46 @@ async def test_replicas_that_lag_too_long_have_the_client_ask_again() -> None:
     assert asyncio.get_running_loop().time() == 5.0
     ground.partition.note_follower(1, 1)
     assert await ask(shard, Show()) == 4, "what was decided stands"
+
+
+@on_virtual_time
+async def test_all_that_wait_for_the_replicas_have_their_own_time() -> None:
+    ground = Ground(isr=(0, 1))
+    shard = ground.shard()
+    asked = []
+    for _ in range(3):
+        asked.append(asyncio.ensure_future(ask(shard, Add(1))))
+        await asyncio.sleep(1)
+    refused_s = []
+    for each in asked:
+        with pytest.raises(ProtocolError, match="COORDINATOR_NOT_AVAILABLE"):
+            await each
+        refused_s.append(asyncio.get_running_loop().time())
+    assert refused_s == pytest.approx([5, 6, 7], abs=0.01)
+
+
+@on_virtual_time
+async def test_orders_wait_for_the_replicas_for_as_long_as_it_takes() -> None:
+    ground = Ground(isr=(0, 1))
+    shard = ground.shard()
+    with pytest.raises(ProtocolError, match="COORDINATOR_NOT_AVAILABLE"):
+        await asyncio.gather(ask(shard, Add(1)), ask(shard, Errand(5)))
+    await asyncio.sleep(600)
+    assert ground.performed == []
+    ground.partition.note_follower(1, 1)
+    await asyncio.sleep(0)
+    assert ground.performed == [5]
+
+
+@on_virtual_time
+async def test_an_order_that_is_no_longer_wanted_when_it_is_safe_is_dropped() -> None:
+    ground = Ground(isr=(0, 1))
+    shard = ground.shard()
+    waiting = [asyncio.ensure_future(ask(shard, each)) for each in (Add(1), Errand(5), Add(6))]
+    await asyncio.sleep(0)
+    ground.partition.note_follower(1, 2)
+    await asyncio.gather(*waiting)
+    assert ground.performed == []
 
 
 @on_virtual_time

@@ -161,7 +161,12 @@ class Endings:
         self._owed.pop(transactional_id, None)
         self._attempts.pop(transactional_id, None)
 
-    def _ending(self, event: MarkersWritten | MarkersDue) -> Transaction | None:
+    def stands(self, order: WriteMarkers) -> bool:
+        """Whether the transaction still waits for these markers: they must not end the one that came after it."""
+        transaction = self._ending(order)
+        return transaction is not None and IS_COMMIT[transaction.state] is order.is_commit
+
+    def _ending(self, event: MarkersWritten | MarkersDue | WriteMarkers) -> Transaction | None:
         """The transaction an event tells of, unless it is complete."""
         transaction = self._transactions.get(event.transactional_id)
         if transaction is None or transaction.state not in ENDING:

@@ -19,6 +19,7 @@ from millstream.coordination.transactions.events import (
     MarkersWritten,
     TransactionTimedOut,
     VerifyPartitions,
+    WriteMarkers,
 )
 from millstream.coordination.transactions.listing import Listing
 from millstream.coordination.transactions.partitions import Partitions
@@ -89,6 +90,10 @@ class TransactionMachine:
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Nobody writes to this topic within a transaction."""
+
+    def stands(self, order: WriteMarkers) -> bool:
+        """Whether markers that had to wait are still wanted."""
+        return self._endings.stands(order)
 
     def loaded(self, now_ms: int) -> Decision:
         """Carry out what was decided, watch what goes on, and look for ids to forget from time to time."""

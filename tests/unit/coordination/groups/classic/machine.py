@@ -73,6 +73,9 @@ class ClassicMachine:
     def loaded(self, now_ms: int) -> Decision:
         return self.part.loaded(now_ms)
 
+    def stands(self, order: Any) -> bool:
+        raise AssertionError("classic groups order nothing")
+
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         group = self.groups[group_id]
         assert isinstance(group, ClassicGroup)
