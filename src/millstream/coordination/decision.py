@@ -40,7 +40,7 @@ class Producer(NamedTuple):
 class Decision:
     """What is to be done, in this order: append and replay, set timers; then, once the records are safe, the rest."""
 
-    #: Appended together, all or none.
+    #: Appended together, all or none, unless they are divisible.
     records: Sequence[CoordinatorRecord] = ()
     timers: Sequence[Timer] = ()
     #: The response for each ticket that is answered now; a ticket that is not named goes on waiting.
@@ -52,6 +52,11 @@ class Decision:
     #: Whether nothing but the records changes anything: when they cannot be appended the question is refused, and that
     #: is all.  Otherwise soft state has moved already, and the machine is loaded again.
     is_pure: bool = False
+    #: Whether the records may go in several batches, one after the other: each of them means something by itself, and
+    #: whoever decided this would decide on the rest again.
+    is_divisible: bool = False
+    #: An event that is told to the machine instead of all this when the log never takes records of that size.
+    if_too_large: Any = None
 
 
 NOTHING = Decision()
@@ -87,4 +92,8 @@ class Machine(Protocol):
 
     def loaded(self, now_ms: int) -> Decision:
         """The whole log has been replayed: timers to set, work left unfinished to take up."""
+        ...
+
+    def stands(self, order: Any) -> bool:
+        """Whether an order that was given is still wanted, now that it can be carried out."""
         ...

@@ -7,13 +7,16 @@ high watermark covers what they show.  Whatever goes wrong between machine and l
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from millstream.coordination.decision import Decision, Machine, Origin, Question
 from millstream.coordination.loading import Codec, load
+from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.coordination.timers import Timers
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
@@ -22,12 +25,21 @@ from millstream.model.workers import Workers
 from millstream.net.eager import Suspended, begin
 from millstream.replication.partition import Partition
 from millstream.replication.purgatory import Purgatory
+from millstream.storage.verification import Verification
 
 logger = logging.getLogger(__name__)
 
 NO_PRODUCER = -1
+#: When only orders wait, which they do for as long as it takes, this is how often that is looked at.
+LONGEST_WATCH_S = 60.0
 #: How soon a machine is told again of an event whose consequences could not be written down.
 TELL_AGAIN_AFTER_S = 1.0
+#: How soon a machine that could not be loaded is loaded again.
+LOAD_AGAIN_AFTER_S = 10.0
+#: How many records of a decision that is divisible go into one batch.
+RECORDS_AT_ONCE = 1_000
+#: The log takes no batch of that size, today or ever.
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 #: What a client is told where the log refused the coordinator's own records.
 CODES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -61,6 +73,14 @@ class Stage:
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+class Owed(NamedTuple):
+    """A decision whose answers and orders wait until everything below an offset is safe; answers not for ever."""
+
+    end_offset: int
+    due_s: float
+    decision: Decision
+
+
 class Shard:
     """One partition's machine, from the moment this broker leads it until it no longer does."""
 
@@ -73,10 +93,12 @@ class Shard:
         self._timers = Timers(self.tell)
         self._machine: Machine | None = None
         self._loading: asyncio.Task[None] | None = None
+        #: Set while a machine that could not be loaded waits for another try.
+        self._load_again: asyncio.TimerHandle | None = None
         self._tickets = count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        #: What is decided but not safe yet: up to which offset the log must be, and the decision.
-        self._unsafe: deque[tuple[int, Decision]] = deque()
+        #: What is decided but not safe yet, in order.
+        self._unsafe: deque[Owed] = deque()
         self._watch: Suspended | None = None
         self._orders: set[Suspended] = set()
         #: The end of what was appended here.
@@ -114,13 +136,25 @@ class Shard:
                 machine = stage.make_machine(name.partition, self.epoch)
                 log, bytes_max = self.partition.leader_log(), stage.load_bytes()
                 end_offset = await load(log, machine, stage.codec, stage.workers, bytes_max)
+            self._loading = None
             self._begin(machine, end_offset)
         except ProtocolError as refusal:
-            logger.warning("%s cannot be loaded: %s", name, refusal)  # Its next role has it loaded again.
+            logger.warning("%s cannot be loaded: %s", name, refusal)
+            self._fail()
         except Exception:
             logger.exception("loading %s went wrong", name)
-        finally:
-            self._loading = None
+            self._fail()
+
+    def _fail(self) -> None:
+        """Send clients away rather than have them wait for a load that may never succeed, and try again later."""
+        self._loading = None
+        self._stop(ErrorCode.NOT_COORDINATOR)
+        if not self._is_closed:
+            self._load_again = self._loop.call_later(LOAD_AGAIN_AFTER_S, self._retry)
+
+    def _retry(self) -> None:
+        self._load_again = None
+        self.start()
 
     def _stop(self, code: ErrorCode) -> None:
         """Let go of the machine; whoever waits is told."""
@@ -129,6 +163,10 @@ class Shard:
         self._unsafe.clear()
         if self._loading is not None:
             self._loading.cancel()
+            self._loading = None
+        if self._load_again is not None:
+            self._load_again.cancel()
+            self._load_again = None
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -147,8 +185,13 @@ class Shard:
 
     # Questions and events.
 
-    async def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
-        """The machine's answer, once what it shows is safe; its refusal is a ``ProtocolError``."""
+    async def ask(
+        self, request: Any, version: int, client_id: str, client_host: str, guard: Verification | None = None
+    ) -> Any:
+        """The machine's answer, once what it shows is safe; its refusal is a ``ProtocolError``.
+
+        What is written in a transaction is appended under the ``guard``.
+        """
         machine = self.machine
         ticket = next(self._tickets)
         decision = machine.decide(
@@ -156,7 +199,7 @@ class Shard:
         )
         future = self._waiting[ticket] = self._loop.create_future()
         try:
-            self._carry_out(decision)
+            self._carry_out(decision, guard)
             return future.result() if future.done() else await future
         finally:
             self._waiting.pop(ticket, None)
@@ -181,9 +224,10 @@ class Shard:
 
     @property
     def machine(self) -> Machine:
-        """The machine, or the refusal: it is being loaded."""
+        """The machine, or the refusal: it is being loaded, or cannot be."""
         if self._machine is None:
-            raise ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            has_failed = self._load_again is not None
+            raise ProtocolError(ErrorCode.NOT_COORDINATOR if has_failed else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._machine
 
     def end_transaction(
@@ -195,24 +239,62 @@ class Shard:
             producer_id, producer_epoch, is_commit, coordinator_epoch, self._stage.clock.now_ms(), version
         )
         self._end_offset = outcome.last_offset + 1
-        machine.replay_marker(producer_id, is_commit=is_commit)
+        with self._agreeing():
+            machine.replay_marker(producer_id, is_commit=is_commit)
         return self._end_offset
 
     # Decisions.
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Decision, guard: Verification | None = None) -> None:
         if decision.records:
-            self._append(decision)
+            machine = self.machine
+            try:
+                self._append_all(decision, guard)
+            except ProtocolError as refusal:
+                if refusal.code in TOO_LARGE and decision.if_too_large is not None:
+                    logger.warning("%s: %s", self.partition.topic_partition, refusal)
+                    self._carry_out(machine.decide(decision.if_too_large, self._stage.clock.now_ms()))
+                    return
+                if not decision.is_pure and self._machine is machine:
+                    self._reload(refusal)
+                raise ProtocolError(CODES.get(refusal.code, refusal.code), str(refusal)) from refusal
         for timer in decision.timers:
             self._timers.set(timer)
         if decision.answers or decision.orders:
-            self._unsafe.append((self._end_offset, decision))
+            due_s = self._loop.time() + self._stage.write_timeout_ms() / 1000
+            self._unsafe.append(Owed(self._end_offset, due_s, decision))
             self._release()
             if self._unsafe and self._watch is None:
                 self._watch = begin(self._loop, self._watch_replicas(), self._watched)
 
-    def _append(self, decision: Decision) -> None:
-        machine, stage, records = self.machine, self._stage, decision.records
+    def _append_all(self, decision: Decision, guard: Verification | None) -> None:
+        """Append and replay a decision's records, in one batch, or in several that the log takes."""
+        records = decision.records
+        if not decision.is_divisible:
+            self._append(decision, records, guard)
+            return
+        refused: ProtocolError | None = None
+        waiting = [records[at : at + RECORDS_AT_ONCE] for at in range(0, len(records), RECORDS_AT_ONCE)]
+        waiting.reverse()
+        while waiting:
+            share = waiting.pop()
+            try:
+                self._append(decision, share, guard)
+            except ProtocolError as refusal:
+                if refusal.code not in TOO_LARGE:
+                    raise
+                half = len(share) // 2
+                if half:
+                    waiting += (share[half:], share[:half])
+                else:
+                    refused = refusal  # One that is too large by itself must not keep the others waiting.
+        if refused is not None:
+            raise refused
+
+    def _append(
+        self, decision: Decision, records: Sequence[CoordinatorRecord], guard: Verification | None = None
+    ) -> None:
+        machine, stage = self.machine, self._stage
         now_ms = stage.clock.now_ms()
         producer_id, producer_epoch = decision.producer or (NO_PRODUCER, NO_PRODUCER)
         encode = stage.codec.encode
@@ -223,31 +305,40 @@ class Shard:
             producer_epoch=producer_epoch,
             transactional=decision.producer is not None,
         )
-        try:
-            outcome = self.partition.append_internal(memoryview(batch), now_ms)
-        except ProtocolError as refusal:
-            if not decision.is_pure:
-                self._reload(refusal)
-            raise ProtocolError(CODES.get(refusal.code, refusal.code), str(refusal)) from refusal
+        outcome = self.partition.append_internal(memoryview(batch), now_ms, guard)
         self._end_offset = outcome.last_offset + 1
-        for offset, record in enumerate(records, outcome.first_offset):
-            machine.replay(record, Origin(offset, now_ms, producer_id))
+        with self._agreeing():
+            for offset, record in enumerate(records, outcome.first_offset):
+                machine.replay(record, Origin(offset, now_ms, producer_id))
+
+    @contextmanager
+    def _agreeing(self) -> Iterator[None]:
+        """What was appended is replayed, or the machine no longer knows what the log says and is loaded again."""
+        try:
+            yield
+        except Exception as fault:
+            logger.exception("%s: a record that was appended could not be replayed", self.partition.topic_partition)
+            refusal = ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a record could not be replayed")
+            self._reload(refusal)
+            raise refusal from fault
 
     def _release(self) -> None:
         """Answer, and order, what has become safe."""
         safe_offset = self.partition.safe_offset
-        while self._unsafe and self._unsafe[0][0] <= safe_offset:
-            _, decision = self._unsafe.popleft()
+        while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
+            decision = self._unsafe.popleft().decision
             for ticket, response in decision.answers:
                 future = self._waiting.get(ticket)
                 if future is not None and not future.done():
                     future.set_result(response)
             for order in decision.orders:
-                self._order(order)
+                if self._machine is not None and self._machine.stands(order):
+                    self._order(order)
 
     async def _watch_replicas(self) -> None:
         while self._unsafe:
-            end_offset, decision = self._unsafe[0]
+            end_offset = self._unsafe[0].end_offset
+            due_s = min(owed.due_s for owed in self._unsafe)
             try:
                 await self.partition.flushed(self._stage.workers)
             except ProtocolError:
@@ -255,25 +346,30 @@ class Shard:
             await self._stage.purgatory.until(
                 lambda end_offset=end_offset: self.partition.is_settled(end_offset),  # type: ignore[misc]
                 watching=[self.partition],
-                timeout_ms=self._stage.write_timeout_ms(),
+                timeout_ms=max(0, round((min(due_s, self._loop.time() + LONGEST_WATCH_S) - self._loop.time()) * 1000)),
             )
-            if self.partition.high_watermark < end_offset:
-                self._give_up(decision)
             self._release()
+            self._give_up()
 
     def _watched(self, _: Any, error: Exception | None) -> None:
         self._watch = None
         if error is not None:
             logger.error("watching %s went wrong", self.partition.topic_partition, exc_info=error)
 
-    def _give_up(self, decision: Decision) -> None:
-        """The replicas take too long: whoever waits is told to ask again; what was decided stands."""
-        self._unsafe.popleft()
-        for ticket, _ in decision.answers:
-            if (future := self._waiting.get(ticket)) is not None:
-                _refuse(future, ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the replicas lag behind"))
-        if decision.orders:  # These must not be lost; they wait for as long as it takes.
-            self._unsafe.append((self._end_offset, Decision(orders=decision.orders)))
+    def _give_up(self) -> None:
+        """Where the replicas take too long, whoever waits is told to ask again; what was decided stands."""
+        now_s = self._loop.time()
+        kept: deque[Owed] = deque()
+        for owed in self._unsafe:
+            if owed.due_s > now_s:
+                kept.append(owed)
+                continue
+            for ticket, _ in owed.decision.answers:
+                if (future := self._waiting.get(ticket)) is not None:
+                    _refuse(future, ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the replicas lag behind"))
+            if owed.decision.orders:  # These must not be lost; they wait for as long as it takes.
+                kept.append(Owed(owed.end_offset, inf, Decision(orders=owed.decision.orders)))
+        self._unsafe = kept
 
     def _order(self, order: Any) -> None:
         """Have an order done; what needs no waiting is done in this turn."""

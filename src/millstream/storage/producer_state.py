@@ -64,7 +64,9 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def holds(self, header: BatchHeader) -> bool:
-        """Whether the batch repeats one that is remembered."""
+        """Whether the batch repeats one that is remembered; those of coordinators have no sequence, and never do."""
+        if header.base_sequence == NO_SEQUENCE:
+            return False
         sequences = (header.base_sequence, header.last_sequence)
         return header.producer_epoch == self.epoch and any(batch[:2] == sequences for batch in self.batches)
 

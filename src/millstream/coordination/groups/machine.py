@@ -71,6 +71,10 @@ class GroupMachine:
         """Transactions hold offsets alone."""
         self.offsets.replay_marker(producer_id, is_commit=is_commit)
 
+    def stands(self, order: Any) -> bool:
+        """Groups order nothing."""
+        return False
+
     def loaded(self, now_ms: int) -> Decision:
         """Each part takes up where the log ends."""
         return _joined([part.loaded(now_ms) for part in self._parts if hasattr(part, "loaded")])
@@ -84,4 +88,6 @@ def _joined(decisions: list[Decision]) -> Decision:
         timers=list(chain.from_iterable(decision.timers for decision in decisions)),
         answers=list(chain.from_iterable(decision.answers for decision in decisions)),
         orders=list(chain.from_iterable(decision.orders for decision in decisions)),
+        is_pure=all(decision.is_pure for decision in decisions),
+        is_divisible=all(decision.is_divisible for decision in decisions),
     )

@@ -34,10 +34,12 @@ def ranges_of(bounds: Bounds) -> Iterable[tuple[int, int]]:
 
 
 def letters(text: str) -> Bounds:
+    """The set of these characters."""
     return spans(*((ord(each), ord(each)) for each in text))
 
 
 def united(sets: Iterable[Bounds]) -> Bounds:
+    """Whoever is in any of the sets."""
     return spans(*chain.from_iterable(map(ranges_of, sets)))
 
 
@@ -48,6 +50,7 @@ def others(bounds: Bounds) -> Bounds:
 
 
 def holds(bounds: Bounds, letter: str) -> bool:
+    """Whether a character is in the set."""
     return bisect_right(bounds, ord(letter)) % 2 == 1
 
 
@@ -86,6 +89,7 @@ def of_category(sign: str) -> Bounds:
 
 @lru_cache(maxsize=1)
 def latin() -> Bounds:
+    """The letters of the Latin script, by the blocks it has."""
     return others(united((others(of_category("L")), others(_LATIN_BLOCKS))))
 
 
