@@ -22,7 +22,7 @@ from millstream.controller.interface import DEFAULT, ControllerSettings, MorePar
 from millstream.controller.placement import place
 from millstream.controller.requests import Decision, Lead
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid, topic_name_fault, uuid_text
+from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid, topic_name_fault, uuid_text
 from millstream.registry.nodes import PartitionState
 
 #: As Kafka's: one request must not be able to fill the registry.
@@ -98,6 +98,10 @@ def add_partitions(context: Context, asked: Sequence[MorePartitions]) -> tuple[D
         try:
             if topic.name in repeated:
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named more than once")
+            if topic.name in INTERNAL_TOPICS:  # A key's partition is its hash by their number.
+                raise ProtocolError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"the partitions of {topic.name} stay as many as they are"
+                )
             replicas = _replicas_added(context, topic, budget)
         except ProtocolError as error:
             results.append(_refusal(topic.name, error))
