@@ -84,6 +84,8 @@ class Stage:
         self.records: list[CoordinatorRecord] = []
         self.answers: dict[int, Any] = {}
         self.orders: list[Any] = []
+        #: The largest decision that the log takes, as a whole.
+        self.bytes_max: int | None = None
         self._timers: dict[Hashable, tuple[int, int, Any]] = {}
         self._tickets = 0
         self._timers_set = 0
@@ -167,6 +169,10 @@ class Stage:
 
     def _carry_out(self, decision: Decision) -> None:
         producer_id = -1 if decision.producer is None else decision.producer.producer_id
+        if self._is_too_large(decision):
+            assert decision.if_too_large is not None
+            self._carry_out(self.machine.decide(decision.if_too_large, self.now_ms))
+            return
         if decision.records:
             self.records = list(decision.records)
         for record in decision.records:
@@ -184,3 +190,9 @@ class Stage:
             assert ticket not in self.answers, f"ticket {ticket} is answered twice"
             self.answers[ticket] = response
         self.orders += decision.orders
+
+    def _is_too_large(self, decision: Decision) -> bool:
+        if self.bytes_max is None or decision.is_divisible:
+            return False
+        pieces = (piece for record in decision.records for piece in self._encode(record))
+        return sum(len(piece or b"") for piece in pieces) > self.bytes_max

@@ -1,6 +1,7 @@
 """Groups seen from outside: ListGroups (16), DescribeGroups (15), ConsumerGroupDescribe (69), DeleteGroups (42)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from millstream.coordination.decision import Decision, Question, reply
@@ -92,7 +93,8 @@ class AdminPart:
             else:
                 records += self._offsets.tombstones(group_id)
                 records += group.tombstones()
-        return reply(question, DeleteGroupsResponse(results=rows), records)
+        # Divisible, for there may be very many offsets; a group goes when all of its own are gone.
+        return replace(reply(question, DeleteGroupsResponse(results=rows), records), is_divisible=True)
 
     def _describe_classic(self, group_id: str, version: int) -> DescribedGroup:
         group = self._groups.get(group_id)

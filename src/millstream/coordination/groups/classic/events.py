@@ -1,6 +1,6 @@
-"""What the timers of classic groups tell."""
+"""What classic groups are told: by timers, and when the log does not take their records."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class SessionExpired(NamedTuple):
@@ -36,3 +36,12 @@ class RebalanceWanted(NamedTuple):
 
     group_id: str
     reason: str
+
+
+class AssignmentTooLarge(NamedTuple):
+    """The leader's assignment does not fit into a record of the log."""
+
+    group_id: str
+    #: The members that wait for it, and what was decided before that: answers to requests that others superseded.
+    tickets: tuple[tuple[str, int], ...]
+    answers: tuple[tuple[int, Any], ...]

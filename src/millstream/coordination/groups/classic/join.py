@@ -1,7 +1,7 @@
 """JoinGroup: who may become a member of a classic group, and what its coming sets in motion."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from millstream.coordination.decision import Decision, Question
 from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMember, State
@@ -19,6 +19,15 @@ NEWCOMER_TIMEOUT_MS: Final = 5 * 60_000
 MEMBER_ID_REQUIRED_FROM: Final = 4
 #: From here on a leader can be told that its group needs no new assignment.
 SKIP_ASSIGNMENT_FROM: Final = 9
+
+
+class NewcomerTooLarge(NamedTuple):
+    """An event: a static member came back, and the group's record with it does not fit into the log."""
+
+    group_id: str
+    old: ClassicMember
+    new: ClassicMember
+    ticket: int
 
 
 class Joins:
@@ -66,6 +75,14 @@ class Joins:
         lowest_ms, highest_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         if not lowest_ms <= request.session_timeout_ms <= highest_ms:
             return JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
+        return None
+
+    def check_newly(self, question: Question) -> JoinGroupResponse | None:
+        """The refusal of one who could not even found a group."""
+        try:
+            _check_protocols(ClassicGroup(question.request.group_id), question.request)
+        except ProtocolError as refusal:
+            return JoinGroupResponse(error_code=refusal.code, member_id=question.request.member_id)
         return None
 
     # Room.
@@ -127,6 +144,7 @@ class Joins:
         turn.timers.append(group.session_timer(new))
         if group.state is State.STABLE and group.elect_protocol() == group.protocol_name:
             turn.records.append(stable_record(group, group.state_since_ms))
+            turn.if_too_large = NewcomerTooLarge(group.group_id, old, new, question.ticket)
             if question.version >= SKIP_ASSIGNMENT_FROM:
                 response = current_generation(group, new.member_id)
                 response.skip_assignment = new.member_id == group.leader_id
@@ -137,6 +155,15 @@ class Joins:
             return
         turn.await_join(group, new.member_id, question.ticket)
         self._rebalances.call_or_count(group, turn)
+
+    def newcomer_too_large(self, event: NewcomerTooLarge, now_ms: int) -> Decision:
+        """What it says of itself does not fit into the group's record: whoever was there before stays."""
+        group = self._groups[event.group_id]
+        assert isinstance(group, ClassicGroup)
+        group.replace(event.new, event.old)
+        turn = Turn(now_ms)
+        turn.refuse_join(event.ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return turn.decision()
 
     # Those with one.
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from millstream.coordination.decision import Decision, Origin, Question, Timer, reply
 from millstream.coordination.groups.classic.events import (
+    AssignmentTooLarge,
     InitialDelayOver,
     JoinExpired,
     RebalanceWanted,
@@ -12,7 +13,7 @@ from millstream.coordination.groups.classic.events import (
     SyncExpired,
 )
 from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMember, State
-from millstream.coordination.groups.classic.join import Joins
+from millstream.coordination.groups.classic.join import Joins, NewcomerTooLarge
 from millstream.coordination.groups.classic.rebalance import Rebalances, called_off_sync
 from millstream.coordination.groups.classic.records import replay, stable_record
 from millstream.coordination.groups.classic.turn import Turn
@@ -90,6 +91,9 @@ class ClassicPart:
             return self._joins.join(group, question, now_ms)
         if group.state_name != State.EMPTY or question.request.member_id:
             return self._join_as_guest(group, question, now_ms)
+        refusal = self._joins.check_newly(question)
+        if refusal is not None:
+            return reply(question, refusal)
         # Nobody is left to speak the other protocol: that group goes, and the question is asked again at once.
         return Decision(records=group.tombstones(), timers=(Timer(("again", question.ticket), 0, question),))
 
@@ -158,6 +162,7 @@ class ClassicPart:
             assignments = {row.member_id: row.assignment for row in question.request.assignments}
             turn.records.append(stable_record(group, now_ms, assignments))
             tickets, group.sync_tickets = group.sync_tickets, {}
+            turn.if_too_large = AssignmentTooLarge(group.group_id, tuple(tickets.items()), tuple(turn.answers))
             for member_id, ticket in tickets.items():
                 turn.answers.append((ticket, _assigned(group, assignments.get(member_id, b""))))
                 turn.timers.append(group.session_timer(group.members[member_id]))
@@ -192,6 +197,14 @@ class ClassicPart:
     def rebalance_wanted(self, event: RebalanceWanted, now_ms: int) -> Decision:
         return self._rebalances.rebalance_wanted(event, now_ms)
 
+    # Records that the log does not take.
+
+    def assignment_too_large(self, event: AssignmentTooLarge, now_ms: int) -> Decision:
+        return self._rebalances.assignment_too_large(event, now_ms)
+
+    def newcomer_too_large(self, event: NewcomerTooLarge, now_ms: int) -> Decision:
+        return self._joins.newcomer_too_large(event, now_ms)
+
     # Records.
 
     def replay_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None, origin: Origin) -> None:
@@ -208,6 +221,8 @@ class ClassicPart:
         JoinExpired: join_expired,
         SyncExpired: sync_expired,
         RebalanceWanted: rebalance_wanted,
+        AssignmentTooLarge: assignment_too_large,
+        NewcomerTooLarge: newcomer_too_large,
     }
     REPLAYS: ClassVar[dict[type, Callable[["ClassicPart", Any, Any, Origin], None]]] = {GroupMetadataKey: replay_group}
 

@@ -1,9 +1,11 @@
 """How a classic group comes to its next generation: everyone is called, waited for, and counted."""
 
 from collections.abc import Callable
+from typing import Final
 
 from millstream.coordination.decision import NOTHING, Decision, Timer
 from millstream.coordination.groups.classic.events import (
+    AssignmentTooLarge,
     InitialDelayOver,
     JoinExpired,
     RebalanceWanted,
@@ -16,6 +18,9 @@ from millstream.coordination.groups.classic.turn import Turn, current_generation
 from millstream.coordination.groups.group import Groups
 from millstream.coordination.groups.settings import GroupSettings
 from millstream.model.errors import ErrorCode
+
+#: How soon a meeting to which nobody came is looked at again, where its members' own time-out is shorter.
+MEET_AGAIN_AFTER_MS: Final = 1_000
 
 
 class Rebalances:
@@ -70,7 +75,8 @@ class Rebalances:
         if not group.members:
             turn.records.append(empty_record(group, turn.now_ms))
         elif not group.elect_joined_leader():
-            turn.timers.append(_join_timer(group))  # Only static members are left, and none of them is here.
+            # Only static members are left, and none of them is here: they have until their sessions end.
+            turn.timers.append(_join_timer(group, MEET_AGAIN_AFTER_MS))
         else:
             self._begin_generation(group, turn)
 
@@ -148,6 +154,20 @@ class Rebalances:
             self.call(group, turn)
         return turn.decision()
 
+    def assignment_too_large(self, event: AssignmentTooLarge, now_ms: int) -> Decision:
+        """Nobody has an assignment, as Kafka has it: all who wait for theirs are told, and the group meets again."""
+        group = self._groups[event.group_id]
+        assert isinstance(group, ClassicGroup)
+        turn = Turn(now_ms)
+        turn.answers += event.answers
+        for member_id, ticket in event.tickets:
+            turn.refuse_sync(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+            turn.timers.append(group.session_timer(group.members[member_id]))
+        for member in group.members.values():
+            member.assignment = b""
+        self.call(group, turn)
+        return turn.decision()
+
     def _meeting(self, group_id: str) -> ClassicGroup | None:
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) and group.state is State.PREPARING else None
@@ -167,8 +187,8 @@ def _join_key(group: ClassicGroup) -> tuple[str, str]:
     return ("join", group.group_id)
 
 
-def _join_timer(group: ClassicGroup) -> Timer:
-    return Timer(_join_key(group), group.rebalance_timeout_ms, JoinExpired(group.group_id))
+def _join_timer(group: ClassicGroup, at_least_ms: int = 0) -> Timer:
+    return Timer(_join_key(group), max(group.rebalance_timeout_ms, at_least_ms), JoinExpired(group.group_id))
 
 
 def _sync_timer(group: ClassicGroup, after_ms: int | None) -> Timer:

@@ -140,7 +140,7 @@ class ConsumerPart:
                 draft = Draft(group, self._surroundings, now_ms)
                 draft.refresh()
                 found += draft.records
-        return Decision(records=found, is_pure=True) if found else NOTHING
+        return Decision(records=found, is_pure=True, is_divisible=True) if found else NOTHING
 
     # Classic members.
 

@@ -4,6 +4,7 @@ There may be very many, so they are looked over and deleted a share at a time, w
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from millstream.coordination.decision import NOTHING, Decision, Timer
@@ -60,19 +61,20 @@ class OffsetExpiry:
             if len(records) < DELETED_AT_ONCE:
                 self._left.pop()  # Else there may be more of it.
         timer = Timer("expire-offsets", PAUSE_MS, ExpireOffsets()) if self._left else self.next_round()
-        return Decision(records=records, timers=(timer,))
+        return Decision(records=records, timers=(timer,), is_pure=True, is_divisible=True)
 
     def forget(self, names: frozenset[str]) -> Decision:
         """Delete the offsets of those topics that are no longer there."""
         views = {name: self._topics.by_name(name) for name in names}
         gone = {name: None if view is None else view.topic_id for name, view in views.items()}
-        records: list[CoordinatorRecord] = []
-        for group_id in self._groups:
-            for topic, partition in self._of_topics(group_id, gone):
-                records.append(CoordinatorRecord(OffsetCommitKey(group_id, topic, partition), None))
-            if len(records) >= DELETED_AT_ONCE:
-                return Decision(records=records, timers=(Timer(("forget", names), PAUSE_MS, ForgetTopics(names)),))
-        return Decision(records=records) if records else NOTHING
+        keys = (
+            OffsetCommitKey(group_id, *place) for group_id in self._groups for place in self._of_topics(group_id, gone)
+        )
+        records = [CoordinatorRecord(key, None) for key in islice(keys, DELETED_AT_ONCE)]
+        if not records:
+            return NOTHING
+        again = [Timer(("forget", names), PAUSE_MS, ForgetTopics(names))] if len(records) == DELETED_AT_ONCE else []
+        return Decision(records=records, timers=again, is_pure=True, is_divisible=True)
 
     def _of_topics(self, group_id: str, ids: dict[str, bytes | None]) -> Iterator[tuple[str, int]]:
         """Offsets of these topics that were not committed to the one which has the name now (None: none has)."""

@@ -153,6 +153,56 @@ def test_sessions_begin_anew_when_a_group_is_loaded(stage: Stage) -> None:
     assert stage.timers == {("session", GROUP, each): 10_000 for each in ids}
 
 
+# Records that the log does not take.
+
+
+def test_an_assignment_that_is_too_large_is_told_to_all_who_wait_for_it_and_the_group_meets(stage: Stage) -> None:
+    tickets = [stage.begin(join_request(), 3) for _ in range(3)]
+    stage.advance(0)
+    first, second, third = (stage.answers.pop(ticket).member_id for ticket in tickets)
+    superseded, waiting = (stage.begin(sync_request(second, 1)) for _ in range(2))
+    stage.bytes_max = 10
+    leading = stage.begin(sync_request(first, 1, first, second, third))
+    assert [stage.answers.pop(each).error_code for each in (superseded, waiting, leading)] == [
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ]
+    group = machine_of(stage).group()
+    assert group.state is State.PREPARING
+    assert not stage.log
+    assert {("session", GROUP, first), ("session", GROUP, second)} < set(stage.timers)
+    stage.bytes_max = None
+    again = [stage.begin(join_request(each), 3) for each in (first, second, third)]
+    assert {stage.answers.pop(each).generation_id for each in again} == {2}
+    assert stage.ask(sync_request(first, 2, first)).assignment == first.encode()
+
+
+def test_a_static_member_that_says_too_much_of_itself_does_not_replace_the_one_before(stage: Stage) -> None:
+    ticket = stage.begin(join_request(instance_id="i"), 5)
+    stage.advance(0)
+    member_id = stage.answers.pop(ticket).member_id
+    stage.ask(sync_request(member_id, 1, member_id, group_instance_id="i"))
+    stage.bytes_max = 0
+    assert stage.ask(join_request(instance_id="i"), 9).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    request = HeartbeatRequest(group_id=GROUP, member_id=member_id, generation_id=1, group_instance_id="i")
+    assert stage.ask(request).error_code == ErrorCode.NONE
+
+
+def test_a_meeting_of_static_members_to_which_nobody_comes_is_not_looked_at_all_the_time(stage: Stage) -> None:
+    tickets = [stage.begin(join_request(instance_id=each), 5) for each in "ab"]
+    stage.advance(0)
+    first, second = (stage.answers.pop(ticket).member_id for ticket in tickets)
+    for member_id, instance_id in ((first, "a"), (second, "b")):
+        stage.ask(sync_request(member_id, 1, first, second, group_instance_id=instance_id))
+    for member in machine_of(stage).group().members.values():
+        member.rebalance_timeout_ms = 0
+    stage.tell(RebalanceWanted(GROUP, "a test says so"))
+    for _ in range(5):
+        stage.advance(stage.timers["join", GROUP])
+    assert stage.timers["join", GROUP] >= 1_000
+
+
 # Groups of the other protocol.
 
 
