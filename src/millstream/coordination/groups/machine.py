@@ -15,6 +15,7 @@ from millstream.coordination.groups.consumer.part import ConsumerPart
 from millstream.coordination.groups.group import ClusterTopics, Groups
 from millstream.coordination.groups.offsets.part import OffsetsPart
 from millstream.coordination.groups.settings import GroupSettings
+from millstream.coordination.schemas.consumer_offsets import ConsumerGroupMetadataKey, GroupMetadataKey
 from millstream.coordination.schemas.record import CoordinatorRecord
 
 Decide = Callable[[Any, int], Decision]
@@ -66,6 +67,8 @@ class GroupMachine:
             self._report(f"the record at offset {origin.offset} is skipped: {type(key).__name__} is nobody's")
             return
         replay(key, value, origin)
+        if value is None and (group_id := _group_ended(key)) is not None:
+            self.offsets.take_over(group_id)
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Transactions hold offsets alone."""
@@ -78,6 +81,13 @@ class GroupMachine:
     def loaded(self, now_ms: int) -> Decision:
         """Each part takes up where the log ends."""
         return _joined([part.loaded(now_ms) for part in self._parts if hasattr(part, "loaded")])
+
+
+def _group_ended(key: Any) -> str | None:
+    """The group that a tombstone of this key ends."""
+    if type(key) is GroupMetadataKey:
+        return key.group
+    return key.group_id if type(key) is ConsumerGroupMetadataKey else None
 
 
 def _joined(decisions: list[Decision]) -> Decision:

@@ -363,6 +363,11 @@ class OffsetsPart:
         else:
             self.store.put_pending(group_id, topic, partition, kept, origin.producer_id)
 
+    def take_over(self, group_id: str) -> None:
+        """A group is gone: offsets that it leaves are those of one that has nothing else, and expire as such."""
+        if group_id not in self._groups and self.store.has_any(group_id):
+            self._groups[group_id] = self._simple_group(group_id)
+
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """What a transaction left pending holds now, or is gone."""
         self.store.end(producer_id, is_commit=is_commit)

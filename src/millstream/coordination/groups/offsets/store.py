@@ -50,6 +50,10 @@ class OffsetStore:
         """Whether an open transaction touches the group at all."""
         return group_id in self._pending
 
+    def has_any(self, group_id: str) -> bool:
+        """Whether anything is known of the group, pending or not."""
+        return group_id in self._committed or group_id in self._pending
+
     def places(self, group_id: str) -> Iterator[Place]:
         """Every partition of which there is anything to delete, pending ones included, each once."""
         committed = self.of_group(group_id)
