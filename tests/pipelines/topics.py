@@ -1,7 +1,8 @@
 """Topics as tests make and fill them, by a client that is not ours."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
@@ -16,7 +17,6 @@ class Topics:
     def __init__(self, address: str) -> None:
         self.address = address
         self._admin = AdminClient({"bootstrap.servers": address, "log_level": 2})
-        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "log_level": 2})
         self._numbers = itertools.count(1)
 
     def new(self, partitions: int = 1, *, name: str = "", settings: Mapping[str, str] | None = None) -> str:
@@ -37,6 +37,23 @@ class Topics:
         place = Place(topic, partition, before)
         self._admin.delete_records([place])[Place(topic, partition)].result(TIMEOUT_S)
 
+    def groups(self) -> list[str]:
+        """The ids of all groups there are."""
+        return [group.group_id for group in self._admin.list_consumer_groups().result(TIMEOUT_S).valid]
+
+    @contextmanager
+    def transaction(self, transactional_id: str, topic: str, values: Iterable[str]) -> Iterator[Producer]:
+        """A producer whose open transaction has put these records; ending it is left to the caller."""
+        producer = Producer(
+            {"bootstrap.servers": self.address, "transactional.id": f"{topic}-{transactional_id}", "log_level": 2}
+        )
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value=value, partition=0)
+        assert producer.flush(TIMEOUT_S) == 0
+        yield producer
+
     def put(
         self,
         topic: str,
@@ -48,9 +65,10 @@ class Topics:
         headers: list[tuple[str, bytes | None]] | None = None,
     ) -> None:
         """Records in this order, all acknowledged; with a timestamp they are one millisecond apart from it on."""
+        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 5, "log_level": 2})
         failed: list[object] = []
         for number, value in enumerate(values):
-            self._producer.produce(
+            producer.produce(
                 topic,
                 value=value,
                 key=key,
@@ -59,5 +77,5 @@ class Topics:
                 headers=headers,
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
-        assert self._producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(TIMEOUT_S) == 0
         assert not failed, failed

@@ -68,7 +68,7 @@ class Decoder:
 
     def skip_to(self, offset: int) -> None:
         """Leave out what lies before ``offset``."""
-        self.position = max(self.position, offset)
+        self.position = self._start = max(self.position, offset)
 
     def survey(self, fetched: Buffer, aborted: Sequence[tuple[int, int]] = ()) -> list[Place]:
         """The batches in ``fetched``, which was asked for at ``position``, with records to show; moves the position.

@@ -369,6 +369,8 @@ def _boundary(
     place = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
     if place is not None:
         return Boundary(offsets.name, text, everywhere=place)
+    if not text.lstrip().startswith("{"):
+        refuse(offsets, text, 'must be earliest, latest or JSON such as {"orders": {"0": 23}}')
     return Boundary(offsets.name, text, offsets=_read(offsets, text, lambda text: per_partition(text, least=EARLIEST)))
 
 
