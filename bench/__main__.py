@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import delivery, processes, runner, scale, servers, stages, table
+from bench import delivery, processes, runner, scale, servers, stages, table, wire
 from bench.progress import say
 from bench.rows import ROWS
 
@@ -117,7 +117,7 @@ def _take_turn(name: str, turn: stages.Turn, measured: table.Measured, failures:
     os.sync()  # What the one before wrote is no burden to the next.
     try:
         figures = STAGES[name](turn)
-    except (runner.LoadFailed, OSError, TimeoutError, RuntimeError) as failure:
+    except (runner.LoadFailed, wire.Refused, OSError, TimeoutError, RuntimeError) as failure:
         failures.append(f"{name}, {turn.server.name}: {failure}")
         say(f"  failed: {failure}")
         return
