@@ -29,7 +29,9 @@ from millstream.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from tests.simulation.asking import simulate
 from tests.simulation.broker import SimBroker
+from tests.simulation.network import SimNetwork
 from tests.simulation.transactional_client import GROUP, TX, Client, with_client
 
 
@@ -362,3 +364,50 @@ def test_a_deleted_topic_does_not_keep_a_transaction_from_ending() -> None:
         assert described.transaction_states[0].transaction_state == "CompleteCommit"
 
     with_client(scenario)
+
+
+@pytest.mark.parametrize("has_committed", [False, True])
+def test_an_offset_commit_that_its_transactions_end_overtakes_is_refused(has_committed: bool) -> None:
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        assert await client.add_offsets(producer) is ErrorCode.NONE
+        if has_committed:
+            assert await client.commit_offset(producer, 3, version=3) is ErrorCode.NONE
+        assert machine.broker is not None
+        transactions = machine.broker.transactions
+        admit, is_ended = transactions.admit, asyncio.Event()
+
+        async def admit_slowly(*asked: Any) -> dict[TopicPartition, ErrorCode]:
+            verdicts = await admit(*asked)
+            await is_ended.wait()
+            return verdicts
+
+        setattr(transactions, "admit", admit_slowly)  # noqa: B010
+        late = asyncio.ensure_future(Client(await machine.connect()).commit_offset(producer, 7, version=3))
+        await asyncio.sleep(1)
+        assert await client.end(producer, committed=False, version=3) == (-1, -1)
+        await asyncio.sleep(1)
+        is_ended.set()
+        assert await late is ErrorCode.INVALID_TXN_STATE
+        setattr(transactions, "admit", admit)  # noqa: B010
+        assert await client.add_offsets(producer) is ErrorCode.NONE
+        assert await client.commit_offset(producer, 9, version=3) is ErrorCode.NONE
+        assert await client.end(producer, version=3) == (-1, -1)
+        await asyncio.sleep(1)
+        assert await client.offset() == 9
+
+    with_client(scenario)
+
+
+def test_states_that_are_none_are_named_even_where_nobody_coordinates() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        await machine.start()
+        connection = await machine.connect()
+        request = ListTransactionsRequest(state_filters=["Ongoing", "Odd"])
+        listed = await connection.call(request, ListTransactionsResponse, version=2)
+        assert listed.unknown_state_filters == ["Odd"]
+        await machine.stop()
+
+    simulate(scenario)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.traffic import TopicTraffic
-from millstream.model.batch import TRANSACTIONAL, BatchHeader, header_at
+from millstream.model.batch import NO_SEQUENCE, TRANSACTIONAL, BatchHeader, header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition, Uuid
 from millstream.model.records import ABORT, COMMIT, encode_marker
@@ -206,8 +206,15 @@ class Partition:
 
         ``adds`` is for a producer that leaves it to us to have the partition added to its transaction.
         """
+        return self.begin_verification_of(header.producer_id, header.producer_epoch, header.base_sequence, adds=adds)
+
+    def begin_verification_of(
+        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds: bool = False
+    ) -> Verification:
+        """The same for a batch that is yet to be made: a coordinator's, which has no sequence."""
         log = self.leader_log()
-        return log.producers.begin_verification(header, adds=adds, now_ms=log.directory.clock.now_ms())
+        now_ms = log.directory.clock.now_ms()
+        return log.producers.begin_verification(producer_id, producer_epoch, sequence, adds=adds, now_ms=now_ms)
 
     def producer_rows(self) -> list[ProducerRow]:
         """What is remembered of each producer."""

@@ -228,20 +228,22 @@ class ProducerStates:
         producer = self._by_id.get(producer_id)
         return producer is not None and producer.txn_first_offset != NO_OFFSET and producer.epoch == epoch
 
-    def begin_verification(self, header: BatchHeader, *, adds: bool, now_ms: int) -> Verification:
-        """The guard under which the batch may begin a transaction once the coordinator has agreed to it."""
-        producer = self._by_id.get(header.producer_id)
-        if producer is not None and header.producer_epoch < producer.epoch:
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, adds: bool, now_ms: int
+    ) -> Verification:
+        """The guard under which a batch may begin a transaction once the coordinator has agreed to it."""
+        producer = self._by_id.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
             raise ProtocolError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {producer.epoch}, the batch {header.producer_epoch}",
+                f"producer {producer_id} has epoch {producer.epoch}, the batch {epoch}",
             )
-        verification = self._verifying.get(header.producer_id)
+        verification = self._verifying.get(producer_id)
         if verification is None:
-            verification = Verification(header.producer_epoch, header.base_sequence, adds=adds, now_ms=now_ms)
-            self._verifying[header.producer_id] = verification
+            verification = Verification(epoch, sequence, adds=adds, now_ms=now_ms)
+            self._verifying[producer_id] = verification
         else:
-            verification.widen(header)
+            verification.widen(epoch, sequence)
         return verification
 
     def check_verified(self, header: BatchHeader, guard: Verification | None) -> None:

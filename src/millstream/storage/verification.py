@@ -4,7 +4,7 @@ A marker that comes before the answer ends the question, so that a batch the coo
 not appended after it, into a transaction that nobody would end (KIP-890).
 """
 
-from millstream.model.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from millstream.model.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 
 
 class Verification:
@@ -20,12 +20,11 @@ class Verification:
         self.adds = adds
         self.begun_ms = now_ms
 
-    def widen(self, header: BatchHeader) -> None:
+    def widen(self, epoch: int, sequence: int) -> None:
         """Another batch of the producer asks the same."""
-        is_later = header.producer_epoch > self.epoch
-        if is_later or (header.producer_epoch == self.epoch and header.base_sequence < self.lowest_sequence):
-            self.epoch = header.producer_epoch
-            self.lowest_sequence = header.base_sequence
+        if epoch > self.epoch or (epoch == self.epoch and sequence < self.lowest_sequence):
+            self.epoch = epoch
+            self.lowest_sequence = sequence
 
 
 #: For whoever need not ask, because ``transaction.partition.verification.enable`` is off.

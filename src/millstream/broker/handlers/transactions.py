@@ -12,6 +12,7 @@ from millstream.broker.coordinators import GROUPS
 from millstream.broker.markers import Marker
 from millstream.config.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from millstream.coordination.transactions.events import DescribeTransaction
+from millstream.coordination.transactions.listing import unknown_states
 from millstream.coordination.transactions.transaction import NO_EPOCH
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartition
@@ -194,16 +195,18 @@ async def commit_offsets(broker: Broker, request: TxnOffsetCommitRequest, call: 
     try:
         partition = TopicPartition(CONSUMER_OFFSETS, broker.groups.index_of(request.group_id))
         adds = call.version >= OFFSETS_ADD_FROM
+        guard = None
         if adds or broker.settings.config.get(TRANSACTION_PARTITION_VERIFICATION_ENABLE):
-            verdicts = await broker.transactions.admit(
-                request.transactional_id, request.producer_id, request.producer_epoch, [partition], adds
-            )
+            producer = (request.producer_id, request.producer_epoch)
+            # Begun before the coordinator is asked, so that the end of the transaction voids a commit it overtakes.
+            guard = broker.groups.shard(partition.partition).partition.begin_verification_of(*producer, adds=adds)
+            verdicts = await broker.transactions.admit(request.transactional_id, *producer, [partition], adds)
             if verdicts[partition]:
                 raise ProtocolError(verdicts[partition])
         shard = broker.groups.shard(partition.partition)
         host, _, _ = call.connection.address.rpartition(":")
         response: TxnOffsetCommitResponse = await shard.ask(
-            request, call.version, call.header.client_id or "", f"/{host}"
+            request, call.version, call.header.client_id or "", f"/{host}", guard
         )
     except ProtocolError as refusal:
         code = _translated(refusal.code, False, call.version >= OFFSETS_ABORTABLE_FROM)
@@ -281,9 +284,8 @@ async def describe(broker: Broker, request: DescribeTransactionsRequest, call: C
 
 async def list_all(broker: Broker, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
     """Those coordinated here; none of them while some are still being loaded."""
-    merged = ListTransactionsResponse()
+    merged = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
     for shard in broker.transactions.shards.shards():
         found: ListTransactionsResponse = await shard.ask(request, call.version, "", "")
-        merged.unknown_state_filters = found.unknown_state_filters
         merged.transaction_states += found.transaction_states
     return merged

@@ -69,5 +69,10 @@ class Listing:
             and (longer_than_ms <= ANY_DURATION or now_ms - each.start_ms > longer_than_ms)
             and each.transactional_id in named
         ]
-        unknown = [name for name in request.state_filters if name not in _KNOWN_NAMES]
-        return reply(question, ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=rows))
+        response = ListTransactionsResponse(unknown_state_filters=unknown_states(request), transaction_states=rows)
+        return reply(question, response)
+
+
+def unknown_states(request: ListTransactionsRequest) -> list[str]:
+    """The states it names that there are not."""
+    return [name for name in request.state_filters if name not in _KNOWN_NAMES]
