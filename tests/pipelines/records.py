@@ -1,6 +1,6 @@
 """What a topic holds, read committed, by a client that is not ours."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
@@ -37,11 +37,14 @@ def records_of(address: str, topic: str, *, isolation: str = "read_committed") -
         while len(at_end) < len(partitions):
             message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"{topic} could not be read to its end"
-            if message.error() is None:
-                found.append(Found(message.partition(), message.key(), message.value(), message.headers() or []))
+            partition, error = message.partition(), message.error()
+            assert partition is not None
+            if error is None:
+                headers: Any = message.headers() or []
+                found.append(Found(partition, message.key(), message.value(), headers))
             else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                at_end.add(message.partition())
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                at_end.add(partition)
         return found
     finally:
         consumer.close()

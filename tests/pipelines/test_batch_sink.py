@@ -2,7 +2,7 @@
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from millstream.client.partitioner import partition_of
 from tests.pipelines.records import records_of, values_of
