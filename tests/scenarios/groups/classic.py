@@ -156,6 +156,7 @@ class Story:
                 options.get("id", client.member_id),
                 options.get("instance"),
                 int(options.get("generation", client.generation)),
+                (),
                 is_transactional="txn" in options,
                 version=9,
             )

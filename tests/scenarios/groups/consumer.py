@@ -274,7 +274,8 @@ class Story:
     def _commit(self, command: Command) -> list[str]:
         client = self._client(command)
         epoch = int(command.options.get("epoch", client.epoch))
-        self._groups[GROUP].check_commit(client.member_id, None, epoch, is_transactional=False, version=9)
+        partitions = [(topic_id_of("orders"), int(each)) for each in command.options.get("orders", "0").split("+")]
+        self._groups[GROUP].check_commit(client.member_id, None, epoch, partitions, is_transactional=False, version=9)
         return [f"  {client.name} may commit"]
 
     def _set(self, command: Command) -> list[str]:

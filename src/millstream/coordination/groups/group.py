@@ -1,6 +1,6 @@
 """What a group is to the rest of the coordinator, whichever protocol its members speak."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -63,9 +63,19 @@ class Group(Protocol):
         ...
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool, version: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        partitions: Iterable[tuple[Uuid, int]],
+        *,
+        is_transactional: bool,
+        version: int,
     ) -> Sequence[Timer]:
-        """Whether this member may commit under this generation or member epoch; timers its sign of life moves."""
+        """Whether this member may commit under this generation or member epoch; timers its sign of life moves.
+
+        Which ``partitions``, by topic id, is looked at only where it matters.
+        """
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:

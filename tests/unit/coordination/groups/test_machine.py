@@ -5,7 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from millstream.coordination.decision import Origin
+from millstream.coordination.groups.group import TopicsChanged
 from millstream.coordination.groups.machine import GroupMachine
+from millstream.coordination.groups.offsets.expiry import ExpireOffsets
 from millstream.coordination.groups.settings import GroupSettings
 from millstream.coordination.schemas import consumer_offsets
 from millstream.coordination.schemas.record import CoordinatorRecord
@@ -102,3 +104,25 @@ def test_offsets_outlive_the_group_that_made_them_and_expire_in_their_time(resta
     anew = stage.loaded_anew()
     assert isinstance(anew, GroupMachine)
     assert anew.groups == {}
+
+
+def test_what_a_change_of_topics_brings_may_be_split_and_changes_nothing_but_by_its_records() -> None:
+    topics = Topics(orders=4)
+    stage = group_stage(topics)
+    stage.ask(beat(0))
+    stage.ask(commit("h", {("orders", 0): 7}), BY_NAME)
+    topics.delete("orders")
+    decision = stage.machine.decide(TopicsChanged(frozenset({"orders"})), stage.now_ms)
+    kinds = {type(key) for key, _ in decision.records}
+    assert kinds == {consumer_offsets.ConsumerGroupMetadataKey, consumer_offsets.OffsetCommitKey}
+    assert decision.is_pure
+    assert decision.is_divisible
+
+
+def test_expiry_changes_nothing_but_by_its_records() -> None:
+    stage = group_stage(Topics(orders=4))
+    stage.ask(commit("h", {("orders", 0): 7}), BY_NAME)
+    decision = stage.machine.decide(ExpireOffsets(), stage.now_ms + 9 * 24 * 3_600_000)
+    assert len(decision.records) == 2
+    assert decision.is_pure
+    assert decision.is_divisible

@@ -13,6 +13,7 @@ from millstream.coordination.groups.group import GroupType
 from millstream.coordination.schemas.consumer_offsets import GroupMetadataKey
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import Uuid
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
@@ -159,7 +160,14 @@ class ClassicGroup:
             raise ProtocolError(ErrorCode.ILLEGAL_GENERATION, f"{generation} is not {self.generation}")
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool, version: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        partitions: Iterable[tuple[Uuid, int]],
+        *,
+        is_transactional: bool,
+        version: int,
     ) -> Sequence[Timer]:
         if self.state is State.DEAD:
             raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is gone")

@@ -1,7 +1,7 @@
 """A consumer group: what its records say, and what it answers to offsets and administration."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -107,7 +107,14 @@ class ConsumerGroup:
         return "consumer"
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool, version: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        partitions: Iterable[tuple[Uuid, int]],
+        *,
+        is_transactional: bool,
+        version: int,
     ) -> Sequence[Timer]:
         if epoch < 0 and not self.members:
             return ()  # An administrator, or a consumer that assigns its partitions itself.
@@ -116,7 +123,14 @@ class ConsumerGroup:
         member = self.member(member_id)
         if not is_transactional and not member.is_classic and version < COMMIT_VERSION_MIN:
             raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, "members of this protocol commit from version 9 on")
-        _check_epoch(member, epoch)
+        if member.is_classic or epoch > member.epoch:
+            _check_epoch(member, epoch)
+        elif epoch < member.epoch:
+            # It has not heard of its new epoch yet: what it had before under the one it names, it still has (KIP-1251).
+            for topic_id, partition in partitions:
+                since = member.assigned_since(topic_id, partition)
+                if since is None or epoch < since:
+                    _check_epoch(member, epoch)
         return ()
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -62,6 +62,13 @@ class ConsumerMember:
     def is_classic(self) -> bool:
         return self.classic is not None
 
+    def assigned_since(self, topic_id: Uuid, partition: int) -> int | None:
+        """The epoch at which it was given a partition that it has; None if it has it not."""
+        for owned in (self.assigned, self.revoking):
+            if (since := owned.get(topic_id, {}).get(partition)) is not None:
+                return since
+        return None
+
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Whether it has all that the plan of this epoch gives it, and no more."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch

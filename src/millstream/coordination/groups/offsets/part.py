@@ -1,6 +1,6 @@
 """Offsets as requests ask for them: OffsetCommit (8), OffsetFetch (9), TxnOffsetCommit (28), OffsetDelete (47)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from millstream.coordination.decision import Decision, Origin, Producer, Question, Timer, reply
@@ -77,12 +77,13 @@ class OffsetsPart:
         """OffsetCommit: a refusal is told row by row, beside those of partitions that are not there."""
         request: OffsetCommitRequest = question.request
         epoch = request.generation_id_or_member_epoch
+        has_ids = question.version >= TOPIC_IDS_FROM
+        partitions = self._partitions(request.topics, has_ids)
         timers, refused = self._checked(
-            request.group_id, request.member_id, request.group_instance_id, epoch, False, question.version
+            request.group_id, request.member_id, request.group_instance_id, epoch, partitions, False, question.version
         )
         retention_ms = request.retention_time_ms
         expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else now_ms + retention_ms
-        has_ids = question.version >= TOPIC_IDS_FROM
         records: list[CoordinatorRecord] = []
         answered = []
         for topic in request.topics:
@@ -113,6 +114,7 @@ class OffsetsPart:
             request.member_id,
             request.group_instance_id,
             request.generation_id,
+            self._partitions(request.topics, has_ids=False),
             True,
             question.version,
         )
@@ -145,7 +147,14 @@ class OffsetsPart:
         )
 
     def _checked(
-        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, is_transactional: bool, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        partitions: Iterable[tuple[Uuid, int]],
+        is_transactional: bool,
+        version: int,
     ) -> tuple[Timers, ErrorCode]:
         """The timers that a member's commit moves, and why it may not commit (NONE: it may)."""
         group = self._groups.get(group_id)
@@ -157,11 +166,21 @@ class OffsetsPart:
             return (), ErrorCode.ILLEGAL_GENERATION
         try:
             timers = group.check_commit(
-                member_id, instance_id, epoch, is_transactional=is_transactional, version=version
+                member_id, instance_id, epoch, partitions, is_transactional=is_transactional, version=version
             )
         except ProtocolError as refusal:
             return (), refusal.code
         return timers, ErrorCode.NONE
+
+    def _partitions(self, topics: Iterable[Any], has_ids: bool) -> Iterator[tuple[Uuid, int]]:
+        """What is asked to be committed, as far as it is there."""
+        for topic in topics:
+            view = self._topics.by_id(topic.topic_id) if has_ids else self._topics.by_name(topic.name)
+            if view is None:
+                continue
+            for row in topic.partitions:
+                if 0 <= row.partition_index < view.partition_count:
+                    yield view.topic_id, row.partition_index
 
     def _commit_topic(
         self,

@@ -30,12 +30,12 @@ def group_in(state: State, *members: ClassicMember, protocol_type: str = "consum
 
 def refusal(group: ClassicGroup, member_id: str, epoch: int, instance_id: str | None = None) -> ErrorCode:
     with pytest.raises(ProtocolError) as raised:
-        group.check_commit(member_id, instance_id, epoch, is_transactional=False, version=9)
+        group.check_commit(member_id, instance_id, epoch, (), is_transactional=False, version=9)
     return raised.value.code
 
 
 def may_commit(group: ClassicGroup, member_id: str, epoch: int, *, is_transactional: bool = False) -> list[Timer]:
-    return list(group.check_commit(member_id, None, epoch, is_transactional=is_transactional, version=9))
+    return list(group.check_commit(member_id, None, epoch, (), is_transactional=is_transactional, version=9))
 
 
 def test_a_classic_group_is_a_group() -> None:

@@ -15,6 +15,7 @@ from millstream.coordination.schemas.consumer_offsets import (
 )
 from millstream.model.errors import ErrorCode, ProtocolError
 from tests.unit.coordination.groups.consumer.clients import GROUP, Consumer, group_of, joining, stage_of
+from tests.unit.coordination.groups.offsets import codes, commit
 from tests.unit.coordination.stage import Stage, Topics, topic_id_of
 
 TOPICS = Topics(orders=4)
@@ -28,10 +29,18 @@ def stage() -> Stage:
 
 
 def code_of_commit(
-    group: ConsumerGroup, member_id: str, epoch: int, *, is_transactional: bool = False, version: int = 9
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    *partitions: int,
+    is_transactional: bool = False,
+    version: int = 9,
 ) -> str:
+    places = [(topic_id_of("orders"), each) for each in partitions or (0,)]
     try:
-        assert group.check_commit(member_id, None, epoch, is_transactional=is_transactional, version=version) == ()
+        assert (
+            group.check_commit(member_id, None, epoch, places, is_transactional=is_transactional, version=version) == ()
+        )
     except ProtocolError as refusal:
         return refusal.code.name
     return "NONE"
@@ -47,6 +56,28 @@ def test_only_a_member_of_the_right_epoch_commits(stage: Stage) -> None:
     assert code_of_commit(group, "a", 2, version=8) == "UNSUPPORTED_VERSION"
     assert code_of_commit(group, "a", 2, version=3, is_transactional=True) == "NONE"
     assert code_of_commit(group, "", -1, is_transactional=True) == "NONE"
+
+
+def test_a_member_that_lags_behind_commits_what_it_had_before_and_still_has() -> None:
+    stage = stage_of(TOPICS)
+    a, b = Consumer(stage, "a", "orders"), Consumer(stage, "b", "orders")
+    for each in (a, b, a):
+        each.beat()
+    epoch = a.epoch
+    a.beat()
+    assert a.epoch == epoch + 1, "it gave back what is b's"
+    group = group_of(stage)
+    kept, lost = (sorted(group.plans[name][topic_id_of("orders")]) for name in "ab")
+    assert code_of_commit(group, "a", epoch, *kept) == "NONE"
+    assert code_of_commit(group, "a", epoch, *kept, is_transactional=True) == "NONE"
+    assert code_of_commit(group, "a", epoch, kept[0], lost[0]) == "STALE_MEMBER_EPOCH"
+    assert code_of_commit(group, "a", epoch - 1, *kept) == "STALE_MEMBER_EPOCH"
+    assert code_of_commit(group, "a", epoch + 2, *kept) == "STALE_MEMBER_EPOCH"
+    for version in (9, 10):
+        for partitions, code in ((kept, ErrorCode.NONE), (kept + lost, ErrorCode.STALE_MEMBER_EPOCH)):
+            offsets = {("orders", each): 7 for each in partitions}
+            request = commit(GROUP, offsets, member_id="a", generation_id_or_member_epoch=epoch)
+            assert codes(stage.ask(request, version)) == [code] * len(offsets)
 
 
 def test_anybody_commits_in_an_empty_group() -> None:

@@ -327,8 +327,8 @@ def test_what_classic_members_may_not_say(stage: Stage) -> None:
         assert code_of(stage, request) is code
     group = group_of(stage)
     with pytest.raises(ProtocolError, match="ILLEGAL_GENERATION"):
-        group.check_commit(guest.member_id, None, 99, is_transactional=False, version=8)
-    assert group.check_commit(guest.member_id, None, guest.generation, is_transactional=False, version=8) == ()
+        group.check_commit(guest.member_id, None, 99, (), is_transactional=False, version=8)
+    assert group.check_commit(guest.member_id, None, guest.generation, (), is_transactional=False, version=8) == ()
 
 
 def test_several_members_leave_at_once_each_with_an_answer(stage: Stage) -> None:
