@@ -118,7 +118,7 @@ def check(seed: int) -> None:
     run(live(network, seed), network)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", [*range(100), 1114])
 def test_transactions_are_whole_whatever_the_broker_goes_through(seed: int) -> None:
     check(seed)
 

@@ -152,8 +152,8 @@ class Flusher:
         self._log = log
         #: Every batch before this offset is on disk.
         self.durable_offset = 0
-        #: Segments closed since the last flush.
-        self._closed: list[Segment] = []
+        #: Segments closed since the last full flush, and whether their batches are on disk, if not their indexes.
+        self._closed: dict[Segment, bool] = {}
         #: Counts cuts: a plan made before one says nothing about the log after it.
         self._generation = 0
         #: Counts changes of file names, and how many of them the disk has.
@@ -168,7 +168,7 @@ class Flusher:
         """A segment was begun, and the one before it closed."""
         self._names += 1
         if closed is not None:
-            self._closed.append(closed)
+            self._closed[closed] = False
 
     def note_cut(self, end_offset: int) -> None:
         """The log was cut, and ends at ``end_offset`` now."""
@@ -183,8 +183,8 @@ class Flusher:
             folders.append(log.directory.path)
         active = log.segments.active
         here = set(log.segments) - {active}
-        self._closed = [segment for segment in self._closed if segment in here]
-        segments = [*self._closed, active]
+        self._closed = {segment: is_durable for segment, is_durable in self._closed.items() if segment in here}
+        segments = [*(segment for segment, is_durable in self._closed.items() if is_full or not is_durable), active]
         plan = FlushPlan(log, self._generation, self._names, segments, folders)
         if is_full:
             plan.fill(log)
@@ -201,10 +201,12 @@ class Flusher:
         self.durable_offset = max(self.durable_offset, plan.offset)
         self._names_synced = max(self._names_synced, plan.names)
         self._is_new = False
-        done = [segment for segment in self._closed if segment in plan.segments]
-        self._closed = [segment for segment in self._closed if segment not in plan.segments]
-        for segment in done:
-            segment.release()
+        for segment in plan.segments:
+            if segment in self._closed:
+                segment.release()
+                self._closed[segment] = True
+                if is_full:
+                    del self._closed[segment]
         if is_full:
             log.recovery_point = max(log.recovery_point, plan.offset)
             log.unflushed_batches -= plan.batches

@@ -252,3 +252,16 @@ def test_flushing_and_appending_in_real_threads_lose_nothing(log: Log) -> None:
 
     asyncio.run(scenario())
     assert log.flusher.durable_offset == 50
+
+
+def test_indexes_of_a_closed_segment_reach_the_disk_though_its_batches_were_there_before(files: MemoryFiles) -> None:
+    log = new_log(files, "/data", index_interval_bytes=0)
+    for _ in range(3):
+        append(log, batch())
+    log.roll(NOW_MS)
+    closed = next(iter(log.segments))
+    append(log, batch())
+    asyncio.run(log.flush_async(Here()))
+    assert not closed.offsets.is_synced, "a commit is for batches alone"
+    log.flush()
+    assert all(index.is_synced for index in closed.indexes)
