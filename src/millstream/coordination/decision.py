@@ -4,11 +4,12 @@ A machine is pure: it is asked a question or told of an event, and answers with 
 only when the driver replays records to it, which the driver does in the same turn of the loop, once they are appended.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from millstream.coordination.schemas.record import CoordinatorRecord
+from millstream.model.errors import ErrorCode
 
 
 class Question(NamedTuple):
@@ -55,8 +56,9 @@ class Decision:
     #: Whether the records may go in several batches, one after the other: each of them means something by itself, and
     #: whoever decided this would decide on the rest again.
     is_divisible: bool = False
-    #: An event that is told to the machine instead of all this when the log never takes records of that size.
-    if_too_large: Any = None
+    #: Makes the event that is told to the machine instead of all this when the log refuses the records, as they may be
+    #: too large: it undoes what has moved, and nothing need be loaded again.
+    if_refused: Callable[[ErrorCode], Any] | None = None
 
 
 NOTHING = Decision()

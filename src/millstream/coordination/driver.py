@@ -251,13 +251,14 @@ class Shard:
             try:
                 self._append_all(decision, guard)
             except ProtocolError as refusal:
-                if refusal.code in TOO_LARGE and decision.if_too_large is not None:
+                code = CODES.get(refusal.code, refusal.code)
+                if decision.if_refused is not None and self._machine is machine:
                     logger.warning("%s: %s", self.partition.topic_partition, refusal)
-                    self._carry_out(machine.decide(decision.if_too_large, self._stage.clock.now_ms()))
+                    self._carry_out(machine.decide(decision.if_refused(code), self._stage.clock.now_ms()))
                     return
                 if not decision.is_pure and self._machine is machine:
                     self._reload(refusal)
-                raise ProtocolError(CODES.get(refusal.code, refusal.code), str(refusal)) from refusal
+                raise ProtocolError(code, str(refusal)) from refusal
         for timer in decision.timers:
             self._timers.set(timer)
         if decision.answers or decision.orders:

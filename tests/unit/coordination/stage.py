@@ -170,8 +170,9 @@ class Stage:
     def _carry_out(self, decision: Decision) -> None:
         producer_id = -1 if decision.producer is None else decision.producer.producer_id
         if self._is_too_large(decision):
-            assert decision.if_too_large is not None
-            self._carry_out(self.machine.decide(decision.if_too_large, self.now_ms))
+            assert decision.if_refused is not None
+            event = decision.if_refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._carry_out(self.machine.decide(event, self.now_ms))
             return
         if decision.records:
             self.records = list(decision.records)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -12,7 +13,7 @@ from millstream.coordination.driver import LOAD_AGAIN_AFTER_S, RECORDS_AT_ONCE
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.batch import header_at
 from millstream.model.compression import NONE
-from millstream.model.errors import ProtocolError
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import Record, encode_batch
 from tests.unit.coordination.test_driver import Add, Counter, Ground, Show, Wait, ask, on_virtual_time
 
@@ -27,10 +28,11 @@ class Many(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """An event: the records were too large."""
+    """An event: the records were refused."""
 
     ticket: int
     answer: str
+    code: ErrorCode
 
 
 class Crowd(Counter):
@@ -38,14 +40,14 @@ class Crowd(Counter):
 
     def decide(self, event: Any, now_ms: int) -> Decision:
         if isinstance(event, Noted):
-            return Decision(answers=[(event.ticket, event.answer)])
+            return Decision(answers=[(event.ticket, (event.answer, event.code))])
         if isinstance(event, Question) and isinstance(event.request, Many):
             ones, is_divisible, instead = event.request
             return Decision(
                 records=[CoordinatorRecord("amount", 1)] * ones,
                 answers=[(event.ticket, self.sum + ones)],
                 is_divisible=is_divisible,
-                if_too_large=None if instead is None else Noted(event.ticket, instead),
+                if_refused=None if instead is None else partial(Noted, event.ticket, instead),
             )
         return super().decide(event, now_ms)
 
@@ -96,7 +98,10 @@ async def test_a_machine_is_told_of_records_that_are_too_large_and_nobody_else_n
     shard = ground.shard()
     waiting = asyncio.ensure_future(ask(shard, Wait()))
     await asyncio.sleep(0)
-    assert await ask(shard, Many(70, is_divisible=False, instead="too many")) == "too many"
+    assert await ask(shard, Many(70, is_divisible=False, instead="too many")) == (
+        "too many",
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    )
     assert shard.is_active
     assert ground.log.end_offset == 0
     await ask(shard, Add(5))
@@ -198,3 +203,13 @@ async def test_what_is_written_in_a_transaction_is_appended_under_its_guard() ->
         with pytest.raises(ProtocolError, match="INVALID_TXN_STATE"):
             await shard.ask(Add(2, producer=Producer(7, 0)), 0, "", "", guard)
     assert await ask(shard, Show()) == 2
+
+
+@on_virtual_time
+async def test_a_refusal_for_another_reason_is_told_to_the_machine_too() -> None:
+    ground = ground_of(Crowd)
+    shard = ground.shard()
+    ground.log.config = replace(ground.log.config, min_insync_replicas=2)
+    told = ("not now", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert await ask(shard, Many(1, is_divisible=False, instead="not now")) == told
+    assert shard.is_active

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from millstream.model.errors import ErrorCode
+
 
 class SessionExpired(NamedTuple):
     """A member was silent for its whole session, or an id that was handed out was never used."""
@@ -38,10 +40,11 @@ class RebalanceWanted(NamedTuple):
     reason: str
 
 
-class AssignmentTooLarge(NamedTuple):
-    """The leader's assignment does not fit into a record of the log."""
+class AssignmentRefused(NamedTuple):
+    """The leader's assignment could not be written down: it may be too large for the log."""
 
     group_id: str
     #: The members that wait for it, and what was decided before that: answers to requests that others superseded.
     tickets: tuple[tuple[str, int], ...]
     answers: tuple[tuple[int, Any], ...]
+    code: ErrorCode

@@ -1,6 +1,7 @@
 """JoinGroup: who may become a member of a classic group, and what its coming sets in motion."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from millstream.coordination.decision import Decision, Question
@@ -21,13 +22,14 @@ MEMBER_ID_REQUIRED_FROM: Final = 4
 SKIP_ASSIGNMENT_FROM: Final = 9
 
 
-class NewcomerTooLarge(NamedTuple):
-    """An event: a static member came back, and the group's record with it does not fit into the log."""
+class NewcomerRefused(NamedTuple):
+    """An event: a static member came back, and the group with it could not be written down."""
 
     group_id: str
     old: ClassicMember
     new: ClassicMember
     ticket: int
+    code: ErrorCode
 
 
 class Joins:
@@ -144,7 +146,7 @@ class Joins:
         turn.timers.append(group.session_timer(new))
         if group.state is State.STABLE and group.elect_protocol() == group.protocol_name:
             turn.records.append(stable_record(group, group.state_since_ms))
-            turn.if_too_large = NewcomerTooLarge(group.group_id, old, new, question.ticket)
+            turn.if_refused = partial(NewcomerRefused, group.group_id, old, new, question.ticket)
             if question.version >= SKIP_ASSIGNMENT_FROM:
                 response = current_generation(group, new.member_id)
                 response.skip_assignment = new.member_id == group.leader_id
@@ -156,13 +158,13 @@ class Joins:
         turn.await_join(group, new.member_id, question.ticket)
         self._rebalances.call_or_count(group, turn)
 
-    def newcomer_too_large(self, event: NewcomerTooLarge, now_ms: int) -> Decision:
-        """What it says of itself does not fit into the group's record: whoever was there before stays."""
+    def newcomer_refused(self, event: NewcomerRefused, now_ms: int) -> Decision:
+        """What it says of itself may be too large for the log: whoever was there before stays."""
         group = self._groups[event.group_id]
         assert isinstance(group, ClassicGroup)
         group.replace(event.new, event.old)
         turn = Turn(now_ms)
-        turn.refuse_join(event.ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+        turn.refuse_join(event.ticket, event.code)
         return turn.decision()
 
     # Those with one.

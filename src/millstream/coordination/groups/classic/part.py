@@ -1,11 +1,12 @@
 """The classic protocol's part of the group machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
 from millstream.coordination.decision import Decision, Origin, Question, Timer, reply
 from millstream.coordination.groups.classic.events import (
-    AssignmentTooLarge,
+    AssignmentRefused,
     InitialDelayOver,
     JoinExpired,
     RebalanceWanted,
@@ -13,7 +14,7 @@ from millstream.coordination.groups.classic.events import (
     SyncExpired,
 )
 from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMember, State
-from millstream.coordination.groups.classic.join import Joins, NewcomerTooLarge
+from millstream.coordination.groups.classic.join import Joins, NewcomerRefused
 from millstream.coordination.groups.classic.rebalance import Rebalances, called_off_sync
 from millstream.coordination.groups.classic.records import replay, stable_record
 from millstream.coordination.groups.classic.turn import Turn
@@ -95,7 +96,8 @@ class ClassicPart:
         if refusal is not None:
             return reply(question, refusal)
         # Nobody is left to speak the other protocol: that group goes, and the question is asked again at once.
-        return Decision(records=group.tombstones(), timers=(Timer(("again", question.ticket), 0, question),))
+        again = Timer(("again", question.ticket), 0, question)
+        return Decision(records=group.tombstones(), timers=(again,), is_pure=True)
 
     def sync(self, question: Question, now_ms: int) -> Decision:
         """The leader's assignment makes the group stable; the others wait for it."""
@@ -162,7 +164,7 @@ class ClassicPart:
             assignments = {row.member_id: row.assignment for row in question.request.assignments}
             turn.records.append(stable_record(group, now_ms, assignments))
             tickets, group.sync_tickets = group.sync_tickets, {}
-            turn.if_too_large = AssignmentTooLarge(group.group_id, tuple(tickets.items()), tuple(turn.answers))
+            turn.if_refused = partial(AssignmentRefused, group.group_id, tuple(tickets.items()), tuple(turn.answers))
             for member_id, ticket in tickets.items():
                 turn.answers.append((ticket, _assigned(group, assignments.get(member_id, b""))))
                 turn.timers.append(group.session_timer(group.members[member_id]))
@@ -199,11 +201,11 @@ class ClassicPart:
 
     # Records that the log does not take.
 
-    def assignment_too_large(self, event: AssignmentTooLarge, now_ms: int) -> Decision:
-        return self._rebalances.assignment_too_large(event, now_ms)
+    def assignment_refused(self, event: AssignmentRefused, now_ms: int) -> Decision:
+        return self._rebalances.assignment_refused(event, now_ms)
 
-    def newcomer_too_large(self, event: NewcomerTooLarge, now_ms: int) -> Decision:
-        return self._joins.newcomer_too_large(event, now_ms)
+    def newcomer_refused(self, event: NewcomerRefused, now_ms: int) -> Decision:
+        return self._joins.newcomer_refused(event, now_ms)
 
     # Records.
 
@@ -221,8 +223,8 @@ class ClassicPart:
         JoinExpired: join_expired,
         SyncExpired: sync_expired,
         RebalanceWanted: rebalance_wanted,
-        AssignmentTooLarge: assignment_too_large,
-        NewcomerTooLarge: newcomer_too_large,
+        AssignmentRefused: assignment_refused,
+        NewcomerRefused: newcomer_refused,
     }
     REPLAYS: ClassVar[dict[type, Callable[["ClassicPart", Any, Any, Origin], None]]] = {GroupMetadataKey: replay_group}
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from millstream.coordination.decision import NOTHING, Decision, Timer
 from millstream.coordination.groups.classic.events import (
-    AssignmentTooLarge,
+    AssignmentRefused,
     InitialDelayOver,
     JoinExpired,
     RebalanceWanted,
@@ -154,14 +154,14 @@ class Rebalances:
             self.call(group, turn)
         return turn.decision()
 
-    def assignment_too_large(self, event: AssignmentTooLarge, now_ms: int) -> Decision:
+    def assignment_refused(self, event: AssignmentRefused, now_ms: int) -> Decision:
         """Nobody has an assignment, as Kafka has it: all who wait for theirs are told, and the group meets again."""
         group = self._groups[event.group_id]
         assert isinstance(group, ClassicGroup)
         turn = Turn(now_ms)
         turn.answers += event.answers
         for member_id, ticket in event.tickets:
-            turn.refuse_sync(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+            turn.refuse_sync(ticket, event.code)
             turn.timers.append(group.session_timer(group.members[member_id]))
         for member in group.members.values():
             member.assignment = b""

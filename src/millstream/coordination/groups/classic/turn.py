@@ -1,5 +1,6 @@
 """What one event comes to, gathered while it is worked out."""
 
+from collections.abc import Callable
 from typing import Any
 
 from millstream.coordination.decision import Decision, Timer
@@ -13,17 +14,17 @@ from millstream.protocol.messages.sync_group import SyncGroupResponse
 class Turn:
     """Records, timers and answers in the making."""
 
-    __slots__ = ("answers", "if_too_large", "now_ms", "records", "timers")
+    __slots__ = ("answers", "if_refused", "now_ms", "records", "timers")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.timers: list[Timer] = []
         self.answers: list[tuple[int, Any]] = []
-        self.if_too_large: Any = None
+        self.if_refused: Callable[[ErrorCode], Any] | None = None
 
     def decision(self) -> Decision:
-        return Decision(records=self.records, timers=self.timers, answers=self.answers, if_too_large=self.if_too_large)
+        return Decision(records=self.records, timers=self.timers, answers=self.answers, if_refused=self.if_refused)
 
     def refuse_join(self, ticket: int, code: ErrorCode, member_id: str = "") -> None:
         self.answers.append((ticket, JoinGroupResponse(error_code=code, member_id=member_id)))

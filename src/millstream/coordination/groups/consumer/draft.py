@@ -92,13 +92,8 @@ class Draft:
         self.report = surroundings.report
 
     def decision(self, *answers: tuple[int, Any]) -> Decision:
-        """All of it, with these answers."""
-        return Decision(
-            records=self.records,
-            timers=self.timers,
-            answers=(*self.answers, *answers),
-            is_pure=not self.answers,
-        )
+        """All of it, with these answers: a draft is a copy, so that nothing has changed but on paper."""
+        return Decision(records=self.records, timers=self.timers, answers=(*self.answers, *answers), is_pure=True)
 
     def write(self, record: CoordinatorRecord) -> None:
         self.records.append(record)
