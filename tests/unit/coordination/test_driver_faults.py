@@ -209,7 +209,7 @@ async def test_what_is_written_in_a_transaction_is_appended_under_its_guard() ->
 async def test_a_refusal_for_another_reason_is_told_to_the_machine_too() -> None:
     ground = ground_of(Crowd)
     shard = ground.shard()
-    ground.log.config = replace(ground.log.config, min_insync_replicas=2)
-    told = ("not now", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    ground.lead(2, leader=1)
+    told = ("not now", ErrorCode.NOT_COORDINATOR)
     assert await ask(shard, Many(1, is_divisible=False, instead="not now")) == told
     assert shard.is_active
