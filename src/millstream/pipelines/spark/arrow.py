@@ -53,6 +53,8 @@ class Decoder:
         self, partition: TopicPartition, start: int, stop: int, *, with_headers: bool = False, checks_crcs: bool = True
     ) -> None:
         self.position = start
+        #: Bytes of the whole batches that the last survey went over.
+        self.surveyed_bytes = 0
         self._partition = partition
         self._start = start
         self._stop = stop
@@ -86,6 +88,7 @@ class Decoder:
         starting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
         self._aborting.clear()  # Every answer tells anew which transactions were open where it starts.
         at, end = 0, len(fetched)
+        self.surveyed_bytes = 0
         while end - at >= HEADER_BYTES and not self.is_done:
             header = header_at(fetched, at)
             if header.magic != MAGIC:
@@ -103,6 +106,7 @@ class Decoder:
                 yield Place(at, header)
             self.position = max(self.position, header.next_offset)
             at += header.size
+            self.surveyed_bytes = at
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         return header.is_transactional and header.producer_id in self._aborting

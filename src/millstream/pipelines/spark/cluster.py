@@ -1,7 +1,7 @@
 """What a driver asks of a cluster: which partitions there are, and where their offsets begin and end."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from millstream.client.cluster import Cluster
@@ -10,6 +10,7 @@ from millstream.client.wire import parse_addresses
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark.options import Selection, SourceOptions
+from millstream.pipelines.spark.origin import Aborted
 from millstream.pipelines.spark.planning import Offsets
 
 T = TypeVar("T")
@@ -69,6 +70,9 @@ class ClusterOrigin:
 
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         return self._ask(timestamps_ms, self._options.isolation)
+
+    def aborted(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Sequence[Aborted]]:
+        return {}  # Each fetch says what it holds.
 
     def _ask(self, asked: Mapping[TopicPartition, int], isolation: int) -> Offsets:
         if not asked:

@@ -1,12 +1,20 @@
 """Where records come from, as a driver sees it, and the places in it that options name."""
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from millstream.client.partitions import EARLIEST, LATEST
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark.options import Boundary, Selection, SourceOptions
 from millstream.pipelines.spark.planning import Offsets
+
+
+class Aborted(NamedTuple):
+    """A transaction whose records, from ``first_offset`` to the marker at ``last_offset``, are not to be shown."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
 
 
 class Origin(Protocol):
@@ -26,6 +34,10 @@ class Origin(Protocol):
 
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         """The first record that is not older, of each partition that has one."""
+        ...
+
+    def aborted(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Sequence[Aborted]]:
+        """The aborted transactions that tasks must be told of; none where they hear of them as they read."""
         ...
 
     def close(self) -> None: ...

@@ -9,17 +9,16 @@ import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from millstream.client.cluster import RETRY_PAUSE_S, STALE, StaleMetadata
 from millstream.client.partitions import EARLIEST, Fetched, fetch, list_offsets
 from millstream.client.wire import ConnectionLost, Unreachable
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
-from millstream.pipelines.spark.arrow import Decoder
 from millstream.pipelines.spark.cluster import BlockingCluster
 from millstream.pipelines.spark.options import SourceOptions
-from millstream.pipelines.spark.planning import DataLost, Range
+from millstream.pipelines.spark.planning import DataLost
+from millstream.pipelines.spark.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -28,17 +27,6 @@ _clusters: dict[tuple[str, str, int], BlockingCluster] = {}
 
 _BYTES_MAX = 1 << 30
 _WAIT_MS = 500
-
-
-class Task(InputPartition):
-    """What one task reads, and how: everything a worker needs."""
-
-    def __init__(self, piece: Range, options: SourceOptions) -> None:
-        self.range = piece
-        self.options = options
-
-    def __repr__(self) -> str:
-        return f"{self.range.partition} from {self.range.start} to {self.range.stop}"
 
 
 def read_from_brokers(task: Task) -> Iterator[pa.RecordBatch]:
@@ -63,13 +51,7 @@ class _Fetcher:
         self._stop = piece.stop
         self._blocking = _cluster_of(options)
         self._bytes_max = options.partition_bytes_max
-        self._decoder = Decoder(
-            piece.partition,
-            piece.start,
-            piece.stop,
-            with_headers=options.includes_headers,
-            checks_crcs=options.checks_crcs,
-        )
+        self._decoder = task.decoder()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Fetch and decode up to the stop."""

@@ -35,9 +35,11 @@ from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.spark import planning
 from millstream.pipelines.spark.cluster import ClusterOrigin
 from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
-from millstream.pipelines.spark.origin import Origin, ending, starting
+from millstream.pipelines.spark.origin import Aborted, Origin, ending, starting
 from millstream.pipelines.spark.planning import DataLost, Offsets
-from millstream.pipelines.spark.reading import Task, read_from_brokers
+from millstream.pipelines.spark.reading import read_from_brokers
+from millstream.pipelines.spark.segments import DirectoryOrigin, read_from_segments
+from millstream.pipelines.spark.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class MillstreamDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(batch_options(self._given))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(stream_options(self._given))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -80,7 +82,7 @@ class MillstreamDataSource(DataSource):
 
         return batch_writer(self._given, schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from millstream.pipelines.spark.sink.writers import stream_writer
 
         return stream_writer(self._given, schema, overwrite)
@@ -88,20 +90,25 @@ class MillstreamDataSource(DataSource):
 
 def origin_of(options: SourceOptions) -> Origin:
     """Where the options say that records are."""
-    return ClusterOrigin(options)
+    return DirectoryOrigin(options) if options.path else ClusterOrigin(options)
 
 
 def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
     """The records of a task; Spark makes an empty task of its own where there is none."""
     if not isinstance(task, Task):
         return iter(())
-    return read_from_brokers(task)
+    return read_from_segments(task) if task.options.path else read_from_brokers(task)
 
 
-def tasks_of(starts: Offsets, stops: Offsets, options: SourceOptions) -> list[Task]:
+def tasks_of(origin: Origin, starts: Offsets, stops: Offsets, options: SourceOptions) -> list[Task]:
     """A task for each partition with something to read, or more where the options want more."""
     pieces = planning.split(planning.ranges(starts, stops), options.tasks_min, options.task_records_max)
-    return [Task(piece, options) for piece in pieces]
+    aborted = origin.aborted({piece.partition for piece in pieces})
+    return [Task(piece, options, _overlapping(aborted.get(piece.partition, ()), piece)) for piece in pieces]
+
+
+def _overlapping(aborted: Sequence[Aborted], piece: planning.Range) -> list[Aborted]:
+    return [each for each in aborted if each.first_offset < piece.stop and each.last_offset >= piece.start]
 
 
 class BatchReader(DataSourceReader):
@@ -115,7 +122,8 @@ class BatchReader(DataSourceReader):
         origin = origin_of(options)
         try:
             partitions = origin.partitions(options.selection, must_exist=True)
-            return tasks_of(starting(origin, options, partitions), ending(origin, options, partitions), options)
+            starts, stops = starting(origin, options, partitions), ending(origin, options, partitions)
+            return tasks_of(origin, starts, stops, options)
         finally:
             origin.close()
 
@@ -145,11 +153,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._origin is not None:
             self._origin.close()
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         partitions = self._here.partitions(self._options.selection, must_exist=True)
         return planning.to_document(starting(self._here, self._options, partitions))
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
         if options.trigger_offsets_max:
             return ReadMaxRows(options.trigger_offsets_max)
@@ -157,13 +165,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.trigger_offsets_min)
         return ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._now()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         return planning.to_document(self._seen) if self._seen else None
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet."""
         starts = planning.from_document(start)
         latest = self._now() if self._target is None else self._target
@@ -183,7 +191,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew.
             starts |= self._here.earliest(new | moved)
-        return tasks_of(starts, stops, self._options)
+        return tasks_of(self._here, starts, stops, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
