@@ -1,0 +1,143 @@
+"""Drivers, their Python workers and brokers, killed in the middle of a stream that must come out whole."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.pipelines.records import values_of
+from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVER_TIMEOUT_S = 240.0
+
+
+class Copying:
+    """A stream from one topic into another, driven by a process of its own that is started again when it dies."""
+
+    def __init__(self, broker: BrokerProcess, folder: Path, *, records: int, batch_records: int, delivery: str) -> None:
+        self.broker = broker
+        self.batch_records = batch_records
+        topics = Topics(broker.address)
+        self.source, self.target = topics.new(2), topics.new(3)
+        self.expected = sorted(b"%d" % number for number in range(records))
+        for partition in (0, 1):
+            topics.put(self.source, [b"%d" % number for number in range(partition, records, 2)], partition)
+        self._delivery = delivery
+        self._checkpoint = folder / f"checkpoint-{self.target}"
+        self._log = folder / f"driver-{self.target}.log"
+        self._driver: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+
+    @property
+    def output(self) -> str:
+        """What the drivers printed."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def is_over(self) -> bool:
+        return self._driver is not None and self._driver.poll() == 0
+
+    @property
+    def batches(self) -> int:
+        """How many batches are in the query's commit log."""
+        folder = self._checkpoint / "commits"
+        return sum(name.isdigit() for name in os.listdir(folder)) if folder.is_dir() else 0
+
+    def ensure_driver(self) -> None:
+        """Start the driver if it is dead."""
+        if self._driver is not None and self._driver.poll() is None:
+            return
+        assert not self.is_over
+        self.starts += 1
+        arguments = [self.broker.address, self.source, self.target, f"file://{self._checkpoint}"]
+        arguments += [self._delivery, str(self.batch_records)]
+        with self._log.open("ab") as log:
+            self._driver = subprocess.Popen(
+                [sys.executable, "-m", "tests.pipelines.sink_driver", *arguments],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            )
+
+    def wait_for_batches(self, count: int) -> None:
+        """Until so many more batches are committed, or all of them."""
+        goal = self.batches + count
+        self._wait(lambda: self.batches >= goal or self.is_over, f"{goal} batches")
+
+    def finish(self) -> None:
+        """Until the stream is through, with no more harm done."""
+        self._wait(lambda: self.is_over, "the end")
+
+    def values(self) -> list[bytes | None]:
+        return values_of(self.broker.address, self.target)
+
+    def close(self) -> None:
+        if self._driver is not None:
+            self._kill_group()
+
+    # Harm.
+
+    def kill_driver(self) -> None:
+        """The driver, its JVM, and whatever else runs under them, at once."""
+        self._kill_group()
+
+    def kill_worker(self) -> bool:
+        """One of the Python workers; false when there is none now."""
+        assert self._driver is not None
+        workers = [pid for pid in _session(self._driver.pid) if _is_worker(pid)]
+        for pid in random.sample(workers, min(1, len(workers))):
+            os.kill(pid, signal.SIGKILL)
+        return bool(workers)
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker.start()
+
+    def _kill_group(self) -> None:
+        assert self._driver is not None
+        for pid in [*_session(self._driver.pid), self._driver.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._driver.wait()
+
+    def _wait(self, holds: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + DRIVER_TIMEOUT_S
+        while not holds():
+            assert time.monotonic() < deadline_s, f"{what} did not come:\n{self.output[-4000:]}"
+            if not self.is_over:
+                self.ensure_driver()
+            time.sleep(0.05)
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of the session that the driver leads: those it started, and theirs."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != leader:
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[3]) == leader:
+                found.append(int(name))
+    return found
+
+
+def _is_worker(pid: int) -> bool:
+    """A Python process that Spark's daemon forked."""
+    try:
+        is_python = "pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_text()
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return is_python and "pyspark.daemon" in Path(f"/proc/{parent}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,123 @@
+"""``df.writeStream.format("millstream")``: batches that come out once, and once more where that was asked for."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.pipelines.records import records_of, values_of
+from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
+
+
+def _stream(spark: SparkSession, broker: BrokerProcess, topic: str, **options: str) -> DataFrame:
+    return (
+        spark.readStream.format("millstream")
+        .options(**{"kafka.bootstrap.servers": broker.address}, subscribe=topic, startingOffsets="earliest", **options)
+        .load()
+    )
+
+
+def _start(frame: DataFrame, broker: BrokerProcess, checkpoint: Path, **options: str) -> StreamingQuery:
+    return (
+        frame.writeStream.format("millstream")
+        .options(**{"kafka.bootstrap.servers": broker.address}, **options)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def _dies_once(
+    mark: Path, at: bytes, address: str, target: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they are; who meets a certain value is killed over it, once, when others have written theirs."""
+
+    def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if at in batch.column("value").to_pylist() and not mark.exists():
+                while not records_of(address, target, isolation="read_uncommitted"):
+                    time.sleep(0.1)
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    return passed
+
+
+def test_a_stream_is_copied_batch_by_batch(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.new(2), topics.new(3)
+    values = [b"%d" % number for number in range(100)]
+    topics.put(source, values[:50], 0)
+    topics.put(source, values[50:], 1)
+    frame = _stream(spark, broker, source, maxOffsetsPerTrigger="30").select("key", "value")
+    _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
+    assert values_of(broker.address, target) == sorted(values)
+    topics.put(source, [b"more"])
+    _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
+    assert values_of(broker.address, target) == sorted([*values, b"more"])
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_batch_that_is_written_again_shows_once_or_with_at_least_once_twice(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path, delivery: str
+) -> None:
+    """One task has written all of its rows when the other's process is killed."""
+    source, target = topics.new(2), topics.new(2)
+    values = [b"%d" % number for number in range(1_000)]
+    topics.put(source, values[:10], 0)
+    topics.put(source, values[10:], 1)
+    frame = _stream(spark, broker, source).select("value")
+    frame = frame.mapInArrow(_dies_once(tmp_path / "died", values[-1], broker.address, target), "value binary")
+    query = _start(frame, broker, tmp_path / "c", topic=target, delivery=delivery)
+    with pytest.raises(StreamingQueryException, match="worker exited"):
+        query.awaitTermination()
+    assert (tmp_path / "died").exists()
+    _start(frame, broker, tmp_path / "c", topic=target, delivery=delivery).awaitTermination()
+    found = values_of(broker.address, target)
+    assert set(found) == set(values)
+    if delivery == "exactly-once":
+        assert len(found) == len(values)
+    else:
+        assert len(found) > len(values)
+
+
+def test_foreach_batch_writes_each_version_once(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.new(), topics.new()
+    topics.put(source, [b"a", b"b"])
+
+    def twice(frame: DataFrame, version: int) -> None:
+        for _ in range(2):
+            frame.write.format("millstream").mode("append").options(
+                **{"kafka.bootstrap.servers": broker.address},
+                topic=target,
+                txnAppId=f"copy-{target}",
+                txnVersion=str(version),
+            ).save()
+
+    frame = _stream(spark, broker, source).select("value")
+    frame.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "c")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    assert [record.value for record in records_of(broker.address, target)] == [b"a", b"b"]
+
+
+def test_ordinary_transactions_do_where_a_time_out_is_asked_for(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.new(), topics.new()
+    topics.put(source, [b"a", b"b"])
+    frame = _stream(spark, broker, source).select("value")
+    _start(frame, broker, tmp_path / "c", topic=target, **{"kafka.transaction.timeout.ms": "60000"}).awaitTermination()
+    assert values_of(broker.address, target) == [b"a", b"b"]
