@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import LongType, StructField, StructType
 
 from millstream.pipelines.streams.keyed import AT, Keyed, State, fields_of, made
+from millstream.pipelines.streams.shapes import Shape
 from millstream.pipelines.streams.stream import TIME
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,7 +67,7 @@ class Fold(Keyed):
         newest = StructField("_newest", LongType())
         self._value = State(handle, "value", StructType([*self._kept.fields, newest]))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Fold the rows in, in order of time."""
         value = self._value.get()
         if value is None and self._windowed(key):
@@ -121,7 +122,7 @@ class Slide(Keyed):
         place = StructType([StructField("at", LongType()), StructField("number", LongType())])
         self._rows = handle.getMapState("rows", place, self._kept)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Keep the rows, and be called when each one's window is closed."""
         for row in rows:
             number = 0
@@ -138,10 +139,8 @@ class Slide(Keyed):
         expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[Row]:
         """The windows that end in this millisecond; what no window to come can hold is forgotten."""
-        kept = {
-            tuple(place): dict(zip(self._kept.names, self._kept.fromInternal(tuple(fields)), strict=True))
-            for place, fields in self._rows.iterator()
-        }
+        shape = Shape(self._kept)
+        kept = {tuple(place): shape.fields(fields) for place, fields in self._rows.iterator()}
         at_ms = expiredTimerInfo.getExpiryTimeInMs()
         ends = {at: fields["_from"] for (at, _), fields in kept.items() if _timer_ms(at) == at_ms}
         group = dict(zip(self._columns, key, strict=True))

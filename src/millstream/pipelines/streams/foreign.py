@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Ti
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from millstream.pipelines.streams.keyed import RIGHT, SIDE, Keyed, State, in_order, keep, made, picked
+from millstream.pipelines.streams.shapes import Shape
 from millstream.pipelines.streams.stream import DELETED, ORDER, TIME
 
 FOREIGN, VERSION, LEAVES, PLACED = "_foreign", "_version", "_leaves", "_placed"
@@ -32,7 +33,7 @@ class Subscribe(Keyed):
         kept = StructType([StructField(VERSION, LongType()), placed, self._values[self._foreign]])
         self._pointer = State(handle, "pointer", kept)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """One row for where it points now, and one for where it no longer does."""
         before = self._pointer.get() or {VERSION: 0, PLACED: False, self._foreign: None}
         keys = dict(zip(self._keys, key, strict=True))
@@ -65,7 +66,7 @@ class Match(Keyed):
         self._row = State(handle, "right", self._right)
         self._rows = handle.getMapState("left", self._key_type, self._left)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """A result for each left row that changes, and for all of them when the right row does."""
         right = self._row.get()
         for row in in_order(rows):
@@ -91,8 +92,7 @@ class Match(Keyed):
 
     def _all(self, right: dict[str, Any] | None, time: Any) -> Iterator[Row]:
         for kept_key, kept in list(self._rows.iterator()):
-            key = dict(zip(self._key_type.names, self._key_type.fromInternal(tuple(kept_key)), strict=True))
-            left = dict(zip(self._left.names, self._left.fromInternal(tuple(kept)), strict=True))
+            key, left = Shape(self._key_type).fields(kept_key), Shape(self._left).fields(kept)
             yield self._result({**key, **left}, right, max(time, left[TIME]))
 
     def _result(self, left: dict[str, Any], right: dict[str, Any] | None, time: Any, deleted: bool = False) -> Row:
@@ -111,7 +111,7 @@ class Resolve(Keyed):
         kept = StructType([StructField(VERSION, LongType()), StructField("there", LongType())])
         self._newest = State(handle, "newest", kept)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """What is not outdated."""
         newest = self._newest.get() or {VERSION: 0, "there": 0}
         keys = dict(zip(self._keys, key, strict=True))

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues, ValueState
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
+from millstream.pipelines.streams.shapes import Shape
 from millstream.pipelines.streams.stream import APPEND, DELETED, ORDER, TIME
 
 #: Event time in microseconds, by which rows are sorted; and which input a row is from.
@@ -16,7 +17,17 @@ LEFT, RIGHT = 1, 0  # At one and the same time the right side, which is looked u
 
 
 class Keyed(StatefulProcessor):
-    """State for each key, and rows in order. Spark's processor wants a ``close`` that has nothing to do here."""
+    """Rows of a key, a batch of them at a time, in the shape that Python should see."""
+
+    shape: Shape
+
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterable[Row]:
+        """What the rows lead to."""
+        raise NotImplementedError
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        """Spark's way of calling ``take``."""
+        yield from self.take(key, self.shape.rows(rows), timerValues)
 
     def close(self) -> None:
         """Nothing is held beside the state."""
@@ -27,18 +38,16 @@ class State:
 
     def __init__(self, handle: StatefulProcessorHandle, name: str, schema: StructType) -> None:
         self._state: ValueState = handle.getValueState(name, schema)
-        self._schema = schema
+        self._names, self._shape = schema.names, Shape(schema)
 
     def get(self) -> dict[str, Any] | None:
         """The fields, or None where nothing is kept."""
         kept = self._state.get()
-        if kept is None:
-            return None
-        return dict(zip(self._schema.names, self._schema.fromInternal(tuple(kept)), strict=True))
+        return None if kept is None else self._shape.fields(kept)
 
     def set(self, fields: dict[str, Any]) -> None:
         """Keep these."""
-        self._state.update(tuple(fields[name] for name in self._schema.names))
+        self._state.update(tuple(fields[name] for name in self._names))
 
     def clear(self) -> None:
         """Keep nothing."""
@@ -48,12 +57,13 @@ class State:
 def run(
     df: DataFrame,
     keys: Iterable[str],
-    processor: StatefulProcessor,
+    processor: Keyed,
     output: StructType,
     time_mode: str = "none",
     event_time: str = "",
 ) -> DataFrame:
     """The rows that the processor gives, each once, so that further operators with state may follow."""
+    processor.shape = Shape(df.schema)
     grouped = df.groupBy(*keys)
     return grouped.transformWithState(processor, output, APPEND, time_mode, eventTimeColumnName=event_time)
 
@@ -109,7 +119,7 @@ class Latest(Keyed):
         """The table's state: its columns, the time of its row and whether it is deleted."""
         self._table = State(handle, "table", self._kept)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Changes in order."""
         current = self._table.get()
         keys = dict(zip(self._keys, key, strict=True))
@@ -139,7 +149,7 @@ class TableJoin(Keyed):
         names = {LEFT: "left", RIGHT: "right"}
         self._sides = {side: State(handle, names[side], schema) for side, schema in self._schemas.items()}
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """A row wherever the joined row changes."""
         sides = {side: state.get() for side, state in self._sides.items()}
         keys = dict(zip(self._keys, key, strict=True))
@@ -184,7 +194,7 @@ class Lookup(Keyed):
         """The table's latest row."""
         self._table = State(handle, "table", self._schema)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Changes of the table and rows of the stream, in order of their times."""
         current, changed = self._table.get(), False
         keys = dict(zip(self._keys, key, strict=True))

@@ -79,7 +79,7 @@ class _Adapter(Keyed):
         self._handle = handle
         self._state = State(handle, "state", self._schema)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def take(self, key: Any, rows: list[Row], timerValues: TimerValues) -> Iterator[Row]:
         context = self._context(timerValues)
         for row in sorted(rows, key=lambda row: int(row[AT])):
             for given in self._processor.on_row(tuple(key), row, context):
@@ -125,5 +125,5 @@ def process(stream: Stream, processor: Processor) -> Stream:
 
 
 def _ms(moment: datetime) -> int:
-    """A datetime without a zone is the worker's local time, as those in Spark's rows are."""
+    """A datetime without a zone is the worker's local time."""
     return int(moment.timestamp() * 1000)
