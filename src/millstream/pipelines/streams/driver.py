@@ -115,8 +115,7 @@ class TestDriver(Cluster):
 
     def records(self, topic: Topic) -> list[Row]:
         """What a topic holds, in order, with ``_deleted`` for records without a value."""
-        df, _ = topic._typed(self.read(topic.name, {}))
-        return df.orderBy(OFFSET).drop(OFFSET).collect()
+        return topic.typed(self.read(topic.name, {})).orderBy(OFFSET).drop(OFFSET).collect()
 
     def read_stream(self, topic: str, options: Mapping[str, str]) -> DataFrame:
         """One file for each step."""

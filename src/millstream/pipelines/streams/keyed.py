@@ -98,7 +98,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     A side's later change is never put before its earlier one, even where it bears an earlier time.
     """
     placed = []
-    newest = {LEFT: 0, RIGHT: 0}
+    newest = {LEFT: -(2**63), RIGHT: -(2**63)}
     for place, row in enumerate(sorted(rows, key=lambda row: int(row[ORDER]))):
         side = row[SIDE]
         newest[side] = max(newest[side], row[AT])

@@ -67,7 +67,7 @@ class Topic:
     def stream(self) -> Stream:
         """The records as events. Those without a value are deletions, which mean something to tables alone."""
         raw = cluster_of(self.cluster).read_stream(self.name, {"startingOffsets": self.start})
-        df, dead = self._typed(raw)
+        df, dead = self._typed(raw, self.errors)
         df = df.where(~F.col(DELETED)).drop(DELETED, OFFSET)
         stream = Stream(df, keys=self.keys, dead=dead)
         return stream.watermark(self.lateness) if self.lateness else stream
@@ -76,7 +76,7 @@ class Topic:
         """The latest value of each key; with ``newest="timestamp"`` by event time: late old ones change nothing."""
         self._needs_key("table")
         raw = cluster_of(self.cluster).read_stream(self.name, {"startingOffsets": "earliest"})
-        df, dead = self._typed(raw)
+        df, dead = self._typed(raw, self.errors)
         return latest(df, self.keys, newest=newest, dead=dead)
 
     def global_table(self) -> GlobalTable:
@@ -85,18 +85,23 @@ class Topic:
         return GlobalTable(self.snapshot(), self.keys)
 
     def read(self) -> DataFrame:
-        """All records from the start to the end, as a batch."""
-        df, _ = self._typed(cluster_of(self.cluster).read(self.name, {}))
+        """All records that have a value from the start to the end, as a batch."""
+        df = self.typed(cluster_of(self.cluster).read(self.name, {}))
         return df.where(~F.col(DELETED)).drop(DELETED, OFFSET)
 
     def snapshot(self) -> DataFrame:
         """The latest value of each key now, as a batch; deleted keys are absent."""
         self._needs_key("snapshot")
-        df, _ = self._typed(cluster_of(self.cluster).read(self.name, {}))
+        df = self.typed(cluster_of(self.cluster).read(self.name, {}))
         rest = [name for name in df.columns if name not in self.keys]
         newest = F.max_by(F.struct(*rest), F.col(OFFSET)).alias("newest")
         df = df.groupBy(*self.keys).agg(newest).select(*self.keys, "newest.*")
         return df.where(~F.col(DELETED)).drop(DELETED, OFFSET)
+
+    def typed(self, raw: DataFrame) -> DataFrame:
+        """A batch of records as typed rows. Nobody is there to write dead letters, so what does not fit fails it."""
+        df, _ = self._typed(raw, errors=COLUMN if self.errors == COLUMN else FAIL)
+        return df
 
     def encode(self, df: DataFrame) -> DataFrame:
         """Rows as records (topic, key, value); a deleted row has no value. A column that is wanting is an error."""
@@ -113,7 +118,7 @@ class Topic:
         if self.key is None:
             raise StreamsError(f"{operator}() of topic {self.name!r} needs to know its key: Topic(…, key='id long')")
 
-    def _typed(self, raw: DataFrame) -> tuple[DataFrame, tuple[DataFrame, ...]]:
+    def _typed(self, raw: DataFrame, errors: str) -> tuple[DataFrame, tuple[DataFrame, ...]]:
         """Columns of key and value, then ours; and the dead letters, where a topic is to have them."""
         reserved = [name for name in self.columns if name in _RESERVED]
         if reserved:
@@ -135,7 +140,7 @@ class Topic:
             error.alias(ERROR),
             F.struct("topic", "partition", "offset", "timestamp", "key", "value").alias("_raw"),
         )
-        return self._without_errors(parsed)
+        return self._without_errors(parsed, errors)
 
     def _time(self, fields: Mapping[str, Column]) -> Column:
         if self.time is None:
@@ -144,15 +149,15 @@ class Topic:
             raise StreamsError(f"time={self.time!r}: topic {self.name!r} has {', '.join(self.columns)}")
         return fields[self.time].cast("timestamp")
 
-    def _without_errors(self, df: DataFrame) -> tuple[DataFrame, tuple[DataFrame, ...]]:
+    def _without_errors(self, df: DataFrame, errors: str) -> tuple[DataFrame, tuple[DataFrame, ...]]:
         if self.time:
             # Without its time a record has no place in any window: that too is a record that does not fit.
             timeless = F.when(~F.col(DELETED) & F.col(TIME).isNull(), F.lit(f"{self.time} has no time"))
             df = df.withColumn(ERROR, F.coalesce(F.col(ERROR), timeless))
             df = df.withColumn(TIME, F.coalesce(F.col(TIME), F.col("_raw.timestamp")))
-        if self.errors == COLUMN:
+        if errors == COLUMN:
             return df.withColumn("_raw", F.col("_raw.value")), ()
-        if self.errors == FAIL:
+        if errors == FAIL:
             where = F.format_string(
                 "a record of topic %s, partition %d, offset %d does not fit: %s",
                 *[F.col(f"_raw.{part}") for part in ("topic", "partition", "offset")],
@@ -161,7 +166,7 @@ class Topic:
             fits = F.when(F.col(ERROR).isNull(), F.lit(True)).otherwise(F.raise_error(where).cast("boolean"))
             return df.where(fits).drop(ERROR, "_raw"), ()
         dead = df.where(F.col(ERROR).isNotNull()).select(
-            F.lit(self.errors).alias("topic"),
+            F.lit(errors).alias("topic"),
             F.col("_raw.key").alias("key"),
             F.col("_raw.value").alias("value"),
             F.array(*[_header(name, of) for name, of in _DEAD_HEADERS.items()]).alias("headers"),
