@@ -51,6 +51,8 @@ class TestDriver(Cluster):
         self._given = spark
         #: By topic, by step: the lines of a file.
         self._topics: dict[str, list[list[dict[str, Any]]]] = {}
+        #: By topic: how many of its files are there.
+        self._written: dict[str, int] = {}
         self._step = 0
         self._sealed = False
         self._runs = 0
@@ -133,7 +135,7 @@ class TestDriver(Cluster):
         def store(batch: DataFrame, number: int) -> None:
             rows = batch.collect()
             for topic in sorted({row["topic"] for row in rows}):
-                step = len(self._topics.get(topic, []))
+                step = max(len(self._topics.get(topic, [])), self._written.get(topic, 0))
                 for row in rows:
                     if row["topic"] == topic:
                         headers = row["headers"] if "headers" in batch.columns else None
@@ -153,6 +155,7 @@ class TestDriver(Cluster):
     ) -> None:
         self._place(topic)
         steps = self._topics[topic]
+        step = max(step, self._written.get(topic, 0))  # A file that Spark may have read is never changed.
         while len(steps) <= step:
             steps.append([])
         steps[step].append(
@@ -177,15 +180,15 @@ class TestDriver(Cluster):
     def _flush(self) -> None:
         """A file for each step of each topic, empty ones too, so that all go in step. A file once there stays."""
         for topic, steps in self._topics.items():
-            for step in range(max(self._step + 1, len(steps))):
+            written, count = self._written.get(topic, 0), max(self._step + 1, len(steps))
+            for step in range(written, count):
                 file = f"{self._place(topic)}/{step:08}.json"
-                if os.path.exists(file):
-                    continue
                 lines = steps[step] if step < len(steps) else []
                 with open(file, "w") as out:
                     out.writelines(json.dumps(line) + "\n" for line in lines)
                 # Spark takes files in the order of their times.
                 os.utime(file, (_FIRST_STEP_S + step, _FIRST_STEP_S + step))
+            self._written[topic] = max(written, count)
         self._sealed = True
 
 

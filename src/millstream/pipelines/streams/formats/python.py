@@ -48,7 +48,10 @@ class PythonFormat(Format):
     def encode(self, value: Column) -> Column:
         def write(column: pa.Array) -> pa.Array:
             writer = self.writer()
-            return pa.array([None if row is None else writer(row) for row in column.to_pylist()], pa.binary())
+            return pa.array(
+                [None if row is None else writer(row) for row in column.to_pylist(maps_as_pydicts="strict")],
+                pa.binary(),
+            )
 
         encoded: Column = arrow_udf(write, "binary")(value)  # type: ignore[call-overload]
         return encoded
