@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
 from millstream.client.application import open_transactions
 from millstream.client.application.errors import BadUse, TopicExists, UnknownTopic, translated
 from millstream.client.application.open_transactions import TransactionInfo
+from millstream.client.application.reach import asked, waited
 from millstream.client.application.settings import made, merged
 from millstream.client.application.start import Start, checked
 from millstream.client.application.topics import (
@@ -68,10 +69,13 @@ class Admin:
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics, Kafka's internal ones only if asked for."""
-        try:
-            found = self._client.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as exception:
-            raise translated(exception, "asking for the topics") from exception
+        wire = self._client
+        found = asked(
+            self._bootstrap,
+            self._timeout_s,
+            lambda left_s: wire.list_topics(timeout=left_s).topics,
+            "asking for the topics",
+        )
         return sorted(name for name in found if internal or not name.startswith("__"))
 
     def describe_topic(self, name: str) -> TopicInfo:
@@ -256,10 +260,7 @@ class Admin:
         return self._wire
 
     def _ask(self, doing: str, future: Future[Any]) -> Any:
-        try:
-            return future.result()
-        except KafkaException as exception:
-            raise translated(exception, doing) from exception
+        return waited(self._bootstrap, future, doing)
 
     def _offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, int]:
         chosen = list(partitions)

@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as WirePartition
 from millstream.client.application.delivery import CONSUMER_PREFERENCES, CONSUMER_PROMISES, Delivery
 from millstream.client.application.errors import BadUse, PartitionsLost, translated
 from millstream.client.application.intake import Assigned, Intake
+from millstream.client.application.reach import Quiet
 from millstream.client.application.record import Record, record_maker
 from millstream.client.application.serialization import Deserializer, deserializer
 from millstream.client.application.settings import merged
@@ -123,7 +124,7 @@ class Consumer:
     def poll(self, timeout_s: float = 1.0) -> Record | None:
         """The next record, or None when none comes in time; the one before is thereby processed."""
         self._intake.handed.done = self._intake.handed.at
-        if not self._wait(timeout_s):
+        if not self._wait(None, timeout_s):
             return None
         return self.take(1, 0)[0]
 
@@ -293,11 +294,16 @@ class Consumer:
 
     # Within
 
-    def _wait(self, idle_s: float | None) -> bool:
+    def quiet(self, idle_s: float | None, patience_s: float) -> Quiet:
+        """What tells when nothing has come for so long, and when no broker answers."""
+        return Quiet(self._intake.reach, idle_s, patience_s)
+
+    def _wait(self, idle_s: float | None, timeout_s: float | None = None) -> bool:
         """Attend to the group and have something to hand out; False when it is time to end."""
         self._check_open()
         intake, handed = self._intake, self._intake.handed
-        deadline_s = None if idle_s is None else time.monotonic() + idle_s
+        quiet = Quiet(intake.reach, idle_s)
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._stopped.is_set():
             if handed.left():
                 if time.monotonic() >= intake.attend_due_s:
@@ -306,7 +312,7 @@ class Consumer:
                     return True
                 continue
             left_s = SLICE_S if deadline_s is None else min(SLICE_S, deadline_s - time.monotonic())
-            if left_s < 0:
+            if left_s < 0 or quiet.is_over():
                 return False
             intake.fetch(1, left_s)
             if handed.left():  # One has come, and the rest of what came with it need not be waited for.

@@ -66,6 +66,10 @@ class Fenced(MillstreamError):
     """Another producer or member took this one's place, or its transaction lasted too long: make a new one."""
 
 
+#: A broker says the same of both.
+_FENCED_BY = (
+    "another producer took its transactional id, or its transaction outlasted transaction.timeout.ms; make a new one"
+)
 #: Kafka's codes -> the exception, and what to do.
 _KNOWN: dict[int, tuple[type[MillstreamError], str]] = {
     KafkaError._TRANSPORT: (Unreachable, "is a broker running there (`millstream serve`)?"),
@@ -92,10 +96,10 @@ _KNOWN: dict[int, tuple[type[MillstreamError], str]] = {
     KafkaError.REBALANCE_IN_PROGRESS: (PartitionsLost, "go on: the group is sharing its partitions out anew"),
     KafkaError._ASSIGNMENT_LOST: (PartitionsLost, "go on: the group has moved on"),
     KafkaError.FENCED_INSTANCE_ID: (Fenced, "another process runs under the same instance name"),
-    KafkaError._FATAL: (Fenced, "it can do no more"),
-    KafkaError._FENCED: (Fenced, "another producer runs under the same transactional id"),
-    KafkaError.PRODUCER_FENCED: (Fenced, "another producer runs under the same transactional id"),
-    KafkaError.INVALID_PRODUCER_EPOCH: (Fenced, "another producer runs under the same transactional id"),
+    KafkaError._FATAL: (Fenced, "it can do no more: make a new one, under a name that no other process uses"),
+    KafkaError._FENCED: (Fenced, _FENCED_BY),
+    KafkaError.PRODUCER_FENCED: (Fenced, _FENCED_BY),
+    KafkaError.INVALID_PRODUCER_EPOCH: (Fenced, _FENCED_BY),
     KafkaError._INVALID_ARG: (BadSetting, ""),
 }
 

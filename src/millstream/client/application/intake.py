@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as WirePartition
 from millstream.client.application.delivery import Delivery
 from millstream.client.application.errors import BadUse, PartitionsLost, known, translated
 from millstream.client.application.handed import Handed
+from millstream.client.application.reach import Reach
 from millstream.client.application.settings import LOGGER, heard, made
 from millstream.client.application.start import Start
 from millstream.client.application.subscription import begun, every_partition, subscribed_name
@@ -66,6 +67,7 @@ class Intake:
         strategy = str(settings.get("partition.assignment.strategy", ""))
         self.is_incremental = "cooperative" in strategy or settings.get("group.protocol") == "consumer"
         self.wire = made(Wire, settings)
+        self.reach = Reach(self.wire, str(settings["bootstrap.servers"]), in_group=group is not None)
         self.handed = Handed(is_counted=group is not None)
         self.paused: set[TopicPartition] = set()
         #: Where partitions were told to begin, or go on, of which nothing has come since.
@@ -77,7 +79,7 @@ class Intake:
 
     def subscribe(self, topics: tuple[str | re.Pattern[str], ...]) -> None:
         if self.group is None:
-            self.assign(self.begun_at(every_partition(self.wire, topics, TIMEOUT_S)))
+            self.assign(self.begun_at(every_partition(self.wire, topics, self.reach.bootstrap, TIMEOUT_S)))
             return
         self.wire.subscribe(
             [subscribed_name(topic) for topic in topics],
@@ -90,6 +92,7 @@ class Intake:
         return begun(self.wire, partitions, self.start, in_group=self.group is not None, timeout_s=TIMEOUT_S)
 
     def _assigned(self, wire: Wire, partitions: list[WirePartition]) -> None:
+        self.reach.joined_s = time.monotonic()
         if not isinstance(self.start, str):
             (wire.incremental_assign if self.is_incremental else wire.assign)(self.begun_at(partitions))
         if self.on_assign is not None:
@@ -106,6 +109,7 @@ class Intake:
 
     def assign(self, partitions: list[WirePartition]) -> None:
         """Read these, each from its offset, and no others."""
+        self.reach.joined_s = time.monotonic()
         self.handed.clear()
         self.begins = {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
         self.wire.assign(partitions)
@@ -117,9 +121,7 @@ class Intake:
         """Fetch some more; the group's calls come to us in here, and nowhere else."""
         self.store()
         try:
-            found = heard(self.wire.consume, count, timeout_s)
-        except KafkaException as exception:
-            raise translated(exception, "reading") from exception
+            found = heard(self.wire.consume, count, timeout_s, doing="reading")
         except RuntimeError as error:
             raise BadUse(f"the consumer cannot be read: {error}") from error
         self.attend_due_s = time.monotonic() + ATTEND_EVERY_S
@@ -127,6 +129,7 @@ class Intake:
         if good and self.delivery is Delivery.AT_MOST_ONCE and self.group is not None:
             good = self._committed_first(good)
         self.handed.messages += good
+        self.reach.has_answered = self.reach.has_answered or bool(good)
         if self.begins:
             for tp in {(message.topic(), message.partition()) for message in good} & self.begins.keys():
                 del self.begins[tp]  # type: ignore[arg-type]  # A plain pair is equal.

@@ -26,6 +26,7 @@ from millstream.client.application.errors import (
 from millstream.client.application.outputs import Transform, send_output
 from millstream.client.application.partitioners import Partitioner
 from millstream.client.application.producer import Producer
+from millstream.client.application.reach import Quiet
 from millstream.client.application.record import Record
 from millstream.client.application.serialization import Deserializer, Serializer
 from millstream.client.application.settings import LOGGER
@@ -79,6 +80,14 @@ class Plan:
     producer_config: Mapping[str, Any]
 
 
+class _ConsumerFenced(Exception):
+    """The member of the group was fenced, which to begin again with the same one cannot mend."""
+
+    def __init__(self, error: Fenced) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Processor:
     """One run of ``process``."""
 
@@ -101,12 +110,12 @@ class Processor:
     def run(self) -> Processed:
         """Work until it is time to stop."""
         plan = self._plan
-        quiet_since_s = time.monotonic()
+        quiet = self._quiet()
         try:
             while not plan.stop.is_set():
                 if self._round():
-                    quiet_since_s = time.monotonic()
-                elif plan.idle_s is not None and time.monotonic() - quiet_since_s >= plan.idle_s:
+                    quiet = self._quiet()
+                elif quiet.is_over():
                     break
         except KeyboardInterrupt:
             LOGGER.info("interrupted: the open transaction is aborted")
@@ -114,20 +123,19 @@ class Processor:
             self._close()
         return self._done
 
+    def _quiet(self) -> Quiet:
+        return self._consumer.quiet(self._plan.idle_s, self._plan.patience_s)
+
     def _round(self) -> bool:
         """One transaction, or what stands for it; whether there was anything to do."""
-        plan = self._plan
         try:
             if not self._has_rewound:
                 self._begin_again()
-            try:
-                records = self._consumer.take(plan.commit_records, plan.commit_ms / 1000)
-            except Fenced as error:
-                self._join_again(error)
-                return True
-            if not records:
+            if not (records := self._take()):
                 return False
             (self._transact if self._is_exact else self._send)(records)
+        except _ConsumerFenced as fenced:
+            self._join_again(fenced.error)
         except (TransactionAborted, DeliveryFailed) as error:
             self._fail(error)
         except MillstreamError as error:
@@ -139,6 +147,12 @@ class Processor:
             self._good_s = time.monotonic()
             self._backoff_s = BACKOFF_S[0]
         return True
+
+    def _take(self) -> list[Record]:
+        try:
+            return self._consumer.take(self._plan.commit_records, self._plan.commit_ms / 1000)
+        except Fenced as error:
+            raise _ConsumerFenced(error) from error
 
     def _is_passing(self, error: MillstreamError) -> bool:
         """Whether to begin again may help."""

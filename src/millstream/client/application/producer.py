@@ -18,6 +18,7 @@ from millstream.client.application.errors import (
     BadSetting,
     BadUse,
     DeliveryFailed,
+    MillstreamError,
     UnknownTopic,
     translated,
 )
@@ -77,7 +78,9 @@ class Producer:
             own = (config or {}).get("transactional.id")
             promises["transactional.id"] = transactional_id or own or f"millstream-{uuid.uuid4().hex}"
         preferences = {"partitioner": "murmur2_random", **PRODUCER_PREFERENCES[self.delivery]}
-        self._wire = made(Wire, merged(bootstrap, preferences, promises, config))
+        settings = merged(bootstrap, preferences, promises, config)
+        self.bootstrap = str(settings["bootstrap.servers"])
+        self._wire = made(Wire, settings)
         self._outbox = Outbox(self._wire)
         self._counts: dict[str, tuple[int, float]] = {}
         self._unserved = 0
@@ -197,7 +200,8 @@ class Producer:
         try:
             if self._transaction is not None:
                 self._transaction.abort()
-            self.flush(timeout_s)
+            elif not self.is_transactional:  # Of transactions that have ended, nothing is on its way.
+                self.flush(timeout_s)
         finally:
             self.discard()
 
@@ -231,7 +235,7 @@ class Producer:
             return
         try:  # The body's own error is the one to be told of.
             self.close(CLOSE_TIMEOUT_S if issubclass(kind, Exception) else INTERRUPT_TIMEOUT_S)
-        except (DeliveryFailed, BadUse):
+        except MillstreamError:
             self.discard()
 
     def _place(self, topic: str, key: bytes | None, choose: Partitioner) -> int:

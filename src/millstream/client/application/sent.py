@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from millstream.client.application.errors import DeliveryFailed, MillstreamError, Unreachable, known
 from millstream.client.application.settings import LOGGER, heard
@@ -163,4 +164,5 @@ class Outbox:
                 if self.waiting == 0:
                     self._wake.clear()
                     continue
-            self.wire.poll(0.05)
+            with suppress(KafkaException):  # One that was fenced says so in every call; senders are told.
+                self.wire.poll(0.05)

@@ -121,9 +121,11 @@ def _spelling(value: object) -> str:
     return _SAME.get(text.lower(), text)
 
 
-def heard(call: Callable[..., Made], *arguments: Any) -> Made:
+def heard(call: Callable[..., Made], *arguments: Any, doing: str = "sending") -> Made:
     """A call of confluent-kafka that waits; Ctrl-C in the middle of it is KeyboardInterrupt, as anywhere."""
     try:
         return call(*arguments)
     except SystemError as lost:  # It drops an exception that meets a callback of its own; no other can be on its way.
         raise KeyboardInterrupt from lost
+    except KafkaException as exception:  # What is fatal is raised again by whatever is called next.
+        raise translated(exception, doing) from exception

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
 
 from millstream.client.application.errors import UnknownTopic, translated
+from millstream.client.application.reach import asked
 from millstream.client.application.start import Start, placed
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ def subscribed_name(topic: str | re.Pattern[str]) -> str:
     return f"^({topic.pattern.removeprefix('^').removesuffix('$')})$"
 
 
-def every_partition(wire: Wire, topics: Sequence[str | re.Pattern[str]], timeout_s: float) -> list[WirePartition]:
+def every_partition(
+    wire: Wire, topics: Sequence[str | re.Pattern[str]], bootstrap: str, timeout_s: float
+) -> list[WirePartition]:
     """All partitions of these topics as they are now; UnknownTopic for a name that there is not."""
-    try:
-        found = wire.list_topics(timeout=timeout_s).topics
-    except KafkaException as exception:
-        raise translated(exception, "asking for the topics") from exception
+    found = asked(bootstrap, timeout_s, lambda left_s: wire.list_topics(timeout=left_s).topics, "asking for the topics")
     chosen: dict[str, None] = {}
     for topic in topics:
         if isinstance(topic, str):

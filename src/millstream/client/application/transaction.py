@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
 
+from millstream.client.application import reach
 from millstream.client.application.errors import (
     BadUse,
     Fenced,
@@ -50,7 +51,7 @@ class Transaction:
 
     def take_over(self) -> None:
         """Before a producer's first transaction: become the one with its transactional id."""
-        self._step("taking the transactional id", lambda: self._wire.init_transactions(STEP_S))
+        self._step("taking the transactional id", lambda: self._wire.init_transactions(STEP_S), is_first=True)
 
     def commit(self) -> None:
         """Commit, or raise TransactionAborted once it is aborted instead; Fenced when this producer can do no more."""
@@ -125,9 +126,14 @@ class Transaction:
         if self._producer._transaction is not self:
             raise BadUse("this transaction is not open")
 
-    def _step(self, doing: str, step: Callable[[], object]) -> None:
-        """Take a step, again and again while Kafka says that trying again may help."""
-        deadline_s = time.monotonic() + self._patience_s
+    def _step(self, doing: str, step: Callable[[], object], *, is_first: bool = False) -> None:
+        """Take a step, again and again while Kafka says that trying again may help.
+
+        Brokers that were there are waited for; not so if, at the first step of all, nobody is.
+        """
+        bootstrap = self._producer.bootstrap
+        began_s = time.monotonic()
+        deadline_s = began_s + self._patience_s
         while True:
             try:
                 step()
@@ -136,6 +142,8 @@ class Transaction:
                 error = translated(exception, doing)
                 if not error.retriable or time.monotonic() > deadline_s:
                     raise error from exception
+                if is_first and time.monotonic() - began_s > reach.FIRST_S and reach.is_refused(bootstrap):
+                    raise reach.unreachable(bootstrap, doing) from exception
 
     def __enter__(self) -> Self:
         self.begin()

@@ -21,9 +21,10 @@ with millstream.Consumer("orders", group="g", bootstrap="127.0.0.1:1") as consum
         pass
 """
 PROCESSING = """
-import millstream, threading
+import threading
+from millstream import process  # Before the clock starts: on a busy machine it alone may take half a second.
 threading.Timer(0.5, lambda: print("waiting", flush=True)).start()
-print(millstream.process("orders", "invoices", lambda record: record, group="g", bootstrap="127.0.0.1:1"))
+print(process("orders", "invoices", lambda record: record, group="g", bootstrap="127.0.0.1:1"))
 """
 
 
