@@ -1,7 +1,10 @@
 """The sink's protocol under every interleaving that chance can find: each batch shows once, whole, of one attempt."""
 
+import itertools
 import random
+from collections.abc import Callable, Generator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,11 +15,12 @@ from millstream.pipelines.spark.sink.protocol import (
     Fate,
     Standing,
     Transaction,
+    abort_plan,
     commit_plan,
     fate_of,
     is_free,
 )
-from tests.properties.sink_world import Driver, Process, Worker, World
+from tests.properties.sink_world import Driver, Part, Process, Worker, World, served
 
 DRIVERS_MAX = 3
 
@@ -29,6 +33,8 @@ class History:
         self.chance = chance
         self.processes: list[Process] = []
         self.idle_workers: list[Worker] = []
+        # In some histories one goes far while the others sleep: a zombie is one that wakes up late.
+        self._strides = chance.choice(((1,), (1,), (1, 1, 4, 16, 40)))
 
     def start_driver(self) -> Driver:
         """A new driver; it may find the workers of a session that outlived its query."""
@@ -65,7 +71,10 @@ class History:
         elif roll < 0.10 and (found := self.world.open_ones()):
             self.world.time_out(self.chance.choice(found))
         else:
-            self._step(self.chance.choice(self.processes))
+            process = self.chance.choice(self.processes)
+            for _ in range(self.chance.choice(self._strides)):
+                if process in self.processes:
+                    self._step(process)
 
     def _step(self, process: Process) -> None:
         process.step()
@@ -112,6 +121,57 @@ def test_with_time_outs_a_batch_is_whole_or_loudly_lost(seed: int, ticks: int) -
     for batch in range(1, history.world.committed_batch + 1):
         if batch not in history.world.lost:
             history.world.check_committed(batch)
+
+
+def _open(world: World, worker: Worker, batch: int) -> Transaction:
+    """A task's work, done at one go."""
+    world.attempts += 1
+    work = worker.write(Part(batch, world.attempts, 0))
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            transaction: Transaction = done.value
+            return transaction
+
+
+def _late_commit(world: World) -> list[Process]:
+    """Spark gives a commit up that has not even begun, and aborts: both have the same messages."""
+    mine = [_open(world, Worker(world), 1)]
+    return [Process(served(world, commit_plan(1, mine))), Process(served(world, abort_plan(1, mine)))]
+
+
+def _two_attempts(world: World) -> list[Process]:
+    """Two drivers commit the same batch, each as it wrote it."""
+    return [Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))) for _ in range(2)]
+
+
+def _one_goes_on(world: World) -> list[Process]:
+    """One driver falls asleep over a batch that another brings to its end, and goes on to the next."""
+
+    def goes_on() -> Generator[None, None, None]:
+        worker = Worker(world)
+        yield from served(world, commit_plan(1, [_open(world, worker, 1)]))
+        yield from served(world, commit_plan(2, [_open(world, worker, 2)]))
+        world.check_committed(2)
+
+    return [Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))), Process(goes_on())]
+
+
+@pytest.mark.parametrize("scene", [_late_commit, _two_attempts, _one_goes_on])
+def test_two_processes_lose_nothing_however_they_take_turns(scene: Callable[[World], list[Process]]) -> None:
+    """Every way to take turns with up to three changes of turn after the first."""
+    for turns in itertools.product(range(1, 24), repeat=3):
+        world = World(tasks=1)
+        processes = scene(world)
+        for who, steps in enumerate((*turns, 100, 100)):
+            process = processes[who % 2]
+            for _ in range(steps):
+                if not process.is_over:
+                    process.step()
+        assert all(process.is_over for process in processes)
+        assert not any(isinstance(process.failure, BatchLost) for process in processes), turns
+        world.check()
 
 
 def test_a_decided_batch_that_is_written_again_is_ended_as_decided_and_the_new_one_taken_back() -> None:
