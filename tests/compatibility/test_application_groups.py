@@ -182,3 +182,23 @@ def test_a_group_is_listed_described_reset_and_deleted(bootstrap: str, topic: st
         assert group not in {row.name for row in admin.groups()}
         with pytest.raises(millstream.UnknownGroup):
             admin.delete_group(group)
+        with pytest.raises(millstream.UnknownGroup, match="there is no group"):
+            admin.describe_group(group)
+
+
+def test_a_group_that_has_read_all_there_is_has_no_lag(bootstrap: str, topic: str, group: str) -> None:
+    """Behind its offset lie only a commit's marker, an aborted record and an abort's marker."""
+    tp = TopicPartition(topic, 0)
+    with Admin(bootstrap) as admin, Producer(bootstrap, transactional_id=group) as producer:
+        with producer.transaction():
+            producer.send(topic, b"one")
+        with Consumer(topic, bootstrap=bootstrap, group=group) as consumer:
+            assert len(list(consumer.records(limit=1))) == 1
+        with producer.transaction() as transaction:
+            producer.send(topic, b"never").result()
+            assert admin.group_lag(group) == {tp: 1}
+            transaction.abort()
+        assert (admin.group_offsets(group), admin.group_lag(group)) == ({tp: 1}, {tp: 0})
+        with producer.transaction():
+            producer.send(topic, b"two")
+        assert admin.group_lag(group) == {tp: 2}

@@ -87,7 +87,9 @@ def test_a_group_at_work_is_listed_and_described(
     assert {row["client_id"] for row in rows.values()} == {"client-0", "client-1"}
     assert all(row["member"] and row["host"] for row in rows.values())
     assert f"group {group}, {protocol} protocol, Stable" in shown
+    assert document["never_committed"] == {"partitions": 1, "records": RECORDS}
     assert "2 members, 3 partitions, lag 6, 16m" in shown
+    assert "behind + 1 partition never committed (10 records)" in shown
     assert "members without partitions" not in shown
     assert f"{filled}:" in per_member and "client-1" in per_member
 

@@ -5,16 +5,20 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from millstream.client.cluster import Cluster, StaleMetadata
-from millstream.client.partitions import EARLIEST, LATEST, fetch, list_offsets
-from millstream.client.reader import whole_batches
+from millstream.client.partitions import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, fetch, list_offsets
+from millstream.client.reader import seen_batches
 from millstream.client.wire import ConnectionLost, Unreachable
-from millstream.model.batch import LOG_APPEND_TIME
+from millstream.model.batch import LOG_APPEND_TIME, BatchHeader
 from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import decode_batch
 
 #: Records that are looked at together; each may be in a batch of a megabyte.
 LOOKS_AT_ONCE = 16
+#: How far markers and aborted records are followed for the first record behind them.
+LOOKS_MAX = 64
+#: A first look is for one batch, however little is asked for; those after it are for many small ones.
+LOOK_BYTES = (1, 256 * 1024)
 
 
 class Span(NamedTuple):
@@ -29,6 +33,13 @@ class Lag(NamedTuple):
 
     records: int
     age_ms: int | None
+
+
+class Unread(NamedTuple):
+    """The first record still to be read, and when it was written; None where that is not known."""
+
+    offset: int
+    written_ms: int | None
 
 
 async def spans_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
@@ -55,7 +66,8 @@ async def lags_of(
 ) -> dict[TopicPartition, Lag]:
     """The lag of each position in a partition that ``spans`` knows.
 
-    The age is that of the record at the position, or of the first one left where retention has overtaken it.
+    The age is that of the first record still to be read. Markers of transactions, and what was aborted, are not
+    records: a reader with only these before it has read all there is, though its offset is not the end.
     """
     behind = {
         tp: max(position, spans[tp].start)
@@ -64,50 +76,77 @@ async def lags_of(
     }
     gate = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-    async def look(tp: TopicPartition, offset: int) -> int | None:
+    async def look(tp: TopicPartition, offset: int) -> Unread | None:
         async with gate:
-            return await timestamp_at(cluster, tp, offset)
+            return await first_unread(cluster, tp, offset, spans[tp].end)
 
     looks = await asyncio.gather(*(look(tp, offset) for tp, offset in behind.items()))
-    moments = dict(zip(behind, looks, strict=True))
+    unread = dict(zip(behind, looks, strict=True))
     lags = {}
     for tp, position in positions.items():
         if tp not in spans:
             continue
-        moment_ms = moments.get(tp)
         if tp not in behind:
-            age_ms: int | None = 0
-        else:
-            age_ms = None if moment_ms is None else max(0, now_ms - moment_ms)
-        lags[tp] = Lag(max(0, spans[tp].end - position), age_ms)
+            lags[tp] = Lag(max(0, spans[tp].end - position), 0)
+            continue
+        first = unread[tp]
+        if first is None:
+            lags[tp] = Lag(0, 0)
+            continue
+        age_ms = None if first.written_ms is None else max(0, now_ms - first.written_ms)
+        # What retention has taken is counted; what a reader skips is not.
+        skipped = first.offset - behind[tp]
+        lags[tp] = Lag(spans[tp].end - position - skipped, age_ms)
     return lags
 
 
-async def timestamp_at(cluster: Cluster, tp: TopicPartition, offset: int) -> int | None:
-    """The timestamp of the first record at or after ``offset``, read from its batch alone; None when it has none."""
-    try:
-        connection = await cluster.leader(tp)
-        # A broker gives one whole batch however little is asked for.
-        [row] = await fetch(cluster, connection, {tp: offset}, bytes_max=1, partition_bytes_max=1, wait_ms=0)
-    except (StaleMetadata, Unreachable, ConnectionLost):
-        return None  # Its leader is moving; how old the record is will be known in a moment.
-    if row.error_code:
-        return None
-    for at, header in whole_batches(row.records):
-        if header.next_offset <= offset:
-            continue
-        if header.attributes & LOG_APPEND_TIME:
-            return _known(header.max_timestamp)
-        if header.base_offset >= offset:
-            return _known(header.base_timestamp)
+async def first_unread(cluster: Cluster, tp: TopicPartition, offset: int, end: int) -> Unread | None:
+    """The first record at or after ``offset`` that a reader is given, from its batch alone; None if there is none."""
+    isolation = READ_COMMITTED
+    for number in range(LOOKS_MAX):
         try:
-            later = (record for record in decode_batch(row.records, at) if record.offset >= offset)
-            record = next(later, None)
-        except ProtocolError:
-            return _known(header.max_timestamp)  # The bytes cannot be unpacked here; the newest is a fair answer.
-        if record is not None:
-            return _known(record.timestamp)
-    return None
+            connection = await cluster.leader(tp)
+            [row] = await fetch(
+                cluster,
+                connection,
+                {tp: offset},
+                bytes_max=LOOK_BYTES[number > 0],
+                partition_bytes_max=LOOK_BYTES[number > 0],
+                wait_ms=0,
+                isolation=isolation,
+            )
+        except (StaleMetadata, Unreachable, ConnectionLost):
+            break  # Its leader is moving; how old the record is will be known in a moment.
+        if row.error_code:
+            break
+        before = offset
+        for at, header, is_seen in seen_batches(row.records, row.aborted):
+            if header.next_offset <= offset:
+                continue
+            if is_seen and (found := _first_of(row.records, at, header, offset)) is not None:
+                return found
+            offset = header.next_offset
+        if offset >= end:
+            return None
+        if offset == before:
+            if isolation == READ_UNCOMMITTED:
+                break
+            isolation = READ_UNCOMMITTED  # A transaction is open here: its records are yet to be read, or aborted.
+    return Unread(offset, None)
+
+
+def _first_of(fetched: memoryview, at: int, header: BatchHeader, offset: int) -> Unread | None:
+    """The batch's first record at or after ``offset``; None when compaction has left it none there."""
+    if header.attributes & LOG_APPEND_TIME:
+        return Unread(max(offset, header.base_offset), _known(header.max_timestamp))
+    if header.base_offset >= offset:
+        return Unread(header.base_offset, _known(header.base_timestamp))
+    try:
+        later = (record for record in decode_batch(fetched, at) if record.offset >= offset)
+        record = next(later, None)
+    except ProtocolError:
+        return Unread(offset, _known(header.max_timestamp))  # It cannot be unpacked here; the newest is a fair answer.
+    return None if record is None else Unread(record.offset, _known(record.timestamp))
 
 
 def _known(timestamp_ms: int) -> int | None:

@@ -138,6 +138,12 @@ class Reader:
 
 def visible_batches(fetched: memoryview, aborted: list[tuple[int, int]]) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """The whole batches in ``fetched`` with their records; none for markers and for aborted transactions."""
+    for at, header, is_seen in seen_batches(fetched, aborted):
+        yield header, decode_batch(fetched, at) if is_seen else []
+
+
+def seen_batches(fetched: memoryview, aborted: list[tuple[int, int]]) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Position and header of each whole batch, and whether it holds records that a reader is given."""
     starting = sorted(aborted, key=lambda transaction: transaction[1])
     aborting: set[int] = set()
     for at, header in whole_batches(fetched):
@@ -146,11 +152,9 @@ def visible_batches(fetched: memoryview, aborted: list[tuple[int, int]]) -> Iter
         if header.is_control:
             if any(control_kind(record) == ABORT for record in decode_batch(fetched, at)):
                 aborting.discard(header.producer_id)
-            yield header, []
-        elif header.is_transactional and header.producer_id in aborting:
-            yield header, []
+            yield at, header, False
         else:
-            yield header, decode_batch(fetched, at)
+            yield at, header, not (header.is_transactional and header.producer_id in aborting)
 
 
 def whole_batches(fetched: memoryview) -> Iterator[tuple[int, BatchHeader]]:

@@ -1,7 +1,8 @@
 """Show consumer groups: state, members, and how far each partition is read.
 
 Lag is counted in records, and in seconds: the age of the oldest record that is
-still to be read.
+still to be read. Partitions in which the group has committed nothing yet are
+told apart: how much it will read of them is for its consumers to say.
 
 millstream group describe billing
 millstream group describe --all --state
@@ -99,7 +100,7 @@ def _print_group(document: Row) -> None:
     _print_heading(document)
     behind = document["lag_seconds"]
     age = f", {duration_text(round(behind * 1000))} behind" if isinstance(behind, float) and document["lag"] else ""
-    print(f"{_count(members, 'member')}, {_count(rows, 'partition')}, lag {document['lag']}{age}")
+    print(f"{_count(members, 'member')}, {_count(rows, 'partition')}, lag {document['lag']}{age}{_never(document)}")
     if rows:
         print()
         _print_partitions(rows)
@@ -107,6 +108,16 @@ def _print_group(document: Row) -> None:
         print()
         print("members without partitions")
         print(table(idle, OWNER_COLUMNS))
+
+
+def _never(document: Row) -> str:
+    """What no lag is known of: the group has no offset there, and where it begins is its consumers' choice."""
+    unread = document["never_committed"]
+    assert isinstance(unread, dict)
+    count, records = unread["partitions"], unread["records"]
+    if not count:
+        return ""
+    return f" + {count} partition{'s' * (count != 1)} never committed ({records} record{'s' * (records != 1)})"
 
 
 def _print_offsets(document: Row) -> None:

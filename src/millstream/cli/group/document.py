@@ -27,6 +27,11 @@ async def describe(coordinators: Coordinators, name: str, *, offsets: bool = Tru
     document["lag_seconds"] = max(
         (round(lag.age_ms / 1000, 1) for lag in lags.values() if lag.age_ms is not None), default=None
     )
+    unread = [spans[tp] for tp in partitions if tp not in committed and tp in spans]
+    document["never_committed"] = {
+        "partitions": len(unread),
+        "records": sum(span.end - span.start for span in unread),
+    }
     document["partitions"] = rows
     return document
 

@@ -8,7 +8,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import OFFSET_END, ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_END,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as WirePartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing forgets to export them.
     AdminClient,
@@ -22,7 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
 )
 
 from millstream.client.application import open_transactions
-from millstream.client.application.errors import BadUse, TopicExists, UnknownTopic, translated
+from millstream.client.application.errors import BadUse, TopicExists, UnknownGroup, UnknownTopic, translated
 from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.reach import asked, waited
 from millstream.client.application.settings import made, merged
@@ -37,11 +43,13 @@ from millstream.client.application.topics import (
     Setting,
     TopicInfo,
 )
+from millstream.client.application.unread import first_unread
 from millstream.model.ids import TopicPartition
 
 TIMEOUT_S = 30.0
 #: Leaves a count to the broker's settings.
 BROKER_DEFAULT = -1
+READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 
 class Admin:
@@ -51,6 +59,7 @@ class Admin:
         self, bootstrap: str | None = None, *, timeout_s: float = TIMEOUT_S, config: Mapping[str, Any] | None = None
     ) -> None:
         settings = merged(bootstrap, {}, {}, config)
+        self._settings = settings
         self._bootstrap = str(settings["bootstrap.servers"])
         self._wire: Any = made(AdminClient, settings)
         self._timeout_s = timeout_s
@@ -91,7 +100,7 @@ class Admin:
             )
             for row in found.partitions
         ]
-        return TopicInfo(found.name, str(found.topic_id), found.is_internal, partitions)
+        return TopicInfo(found.name, _id_text(found.topic_id), found.is_internal, partitions)
 
     def create_topic(
         self,
@@ -174,7 +183,7 @@ class Admin:
         return sorted(rows, key=lambda row: row.name)
 
     def describe_group(self, group: str) -> GroupInfo:
-        """A group's state and its members."""
+        """A group's state and its members; UnknownGroup when there is none."""
         asked = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
         found = self._ask(f"describing group {group!r}", asked[group])
         members = [
@@ -187,6 +196,8 @@ class Admin:
             )
             for row in found.members
         ]
+        if _word(found.state) == "dead":  # Brokers said this before they had an error for it.
+            raise UnknownGroup(f"there is no group {group!r}; Admin().groups() lists them", code="GROUP_ID_NOT_FOUND")
         coordinator = found.coordinator.id if found.coordinator is not None else None
         return GroupInfo(group, _word(found.state), _word(found.type), found.partition_assignor, coordinator, members)
 
@@ -198,10 +209,21 @@ class Admin:
         return {TopicPartition(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
 
     def group_lag(self, group: str) -> dict[TopicPartition, int]:
-        """How many records lie between what a group has committed and the end of each partition."""
+        """How many records a group has still to read in each partition where it has committed an offset.
+
+        Markers of transactions count only between two records: a group that has read all there is has no lag.
+        """
         committed = self.group_offsets(group)
         ends = self._offsets(committed, "latest")
-        return {tp: max(0, ends[tp] - offset) for tp, offset in committed.items()}
+        behind = {tp: offset for tp, offset in committed.items() if offset < ends[tp]}
+        firsts = first_unread(self._settings, behind, self._timeout_s) if behind else {}
+        # Nothing to be read and nothing stable there yet: what is open may still be committed.
+        stable = self._offsets([tp for tp, first in firsts.items() if first is None], "latest", READ_COMMITTED)
+        lags = {}
+        for tp, offset in committed.items():
+            first = firsts.get(tp, offset)
+            lags[tp] = max(0, ends[tp] - (max(offset, stable[tp]) if first is None else first))
+        return lags
 
     def reset_offsets(
         self, group: str, topic: str, to: Start = "earliest", *, partitions: Iterable[int] | None = None
@@ -262,12 +284,16 @@ class Admin:
     def _ask(self, doing: str, future: Future[Any]) -> Any:
         return waited(self._bootstrap, future, doing)
 
-    def _offsets(self, partitions: Iterable[TopicPartition], at: Start) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], at: Start, isolation: IsolationLevel = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, int]:
         chosen = list(partitions)
         if isinstance(checked(at), int) or not chosen:
             return {tp: at for tp in chosen if isinstance(at, int)}
         asked = self._client.list_offsets(
-            {WirePartition(*tp): _spec(at) for tp in chosen}, request_timeout=self._timeout_s
+            {WirePartition(*tp): _spec(at) for tp in chosen},
+            request_timeout=self._timeout_s,
+            isolation_level=isolation,
         )
         found = {
             TopicPartition(p.topic, p.partition): int(self._ask(f"asking for offsets of {p.topic!r}", future).offset)
@@ -298,6 +324,11 @@ class Admin:
         resource = ConfigResource(kind, name, incremental_configs=entries)
         asked = self._client.incremental_alter_configs([resource], request_timeout=self._timeout_s)
         self._ask(f"changing the settings of {name!r}", asked[resource])
+
+
+def _id_text(topic_id: object) -> str:
+    """As Kafka's tools and ours write it: base64 in its form for addresses."""
+    return str(topic_id).rstrip("=").translate({ord("+"): "-", ord("/"): "_"})
 
 
 def _word(of: Any) -> str:
