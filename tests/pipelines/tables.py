@@ -5,20 +5,22 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 Place = tuple[str, int, int]
-RUN_TIMEOUT_S = 60
+RUN_TIMEOUT_S = 100
 
 
-def load(spark: SparkSession, address: str, source: str = "millstream", **options: object) -> DataFrame:
-    """The table that these options name; a dot in an option's name is given as two underscores."""
-    reader = spark.read.format(source).option("kafka.bootstrap.servers", address)
+def load(spark: SparkSession, address: str, /, **options: object) -> DataFrame:
+    """The table that these options name, of ``source`` where that is not ours; two underscores stand for a dot."""
+    reader = spark.read.format(str(options.pop("source", "millstream"))).option("kafka.bootstrap.servers", address)
     for name, value in options.items():
         reader = reader.option(name.replace("__", "."), str(value))
     return reader.load()
 
 
-def load_stream(spark: SparkSession, address: str, source: str = "millstream", **options: object) -> DataFrame:
+def load_stream(spark: SparkSession, address: str, /, **options: object) -> DataFrame:
     """The same as a stream."""
-    reader = spark.readStream.format(source).option("kafka.bootstrap.servers", address)
+    reader = spark.readStream.format(str(options.pop("source", "millstream"))).option(
+        "kafka.bootstrap.servers", address
+    )
     for name, value in options.items():
         reader = reader.option(name.replace("__", "."), str(value))
     return reader.load()

@@ -84,7 +84,7 @@ class Seen:
         deadline_s = time.monotonic() + RUN_TIMEOUT_S
         while len(self.places) < rows:
             assert time.monotonic() < deadline_s, f"{len(self.places)} rows came, {rows} were awaited"
-            assert not query.awaitTermination(0.1), "the query ended"
+            assert not query.awaitTermination(1), "the query ended"
 
     def _take(self, table: DataFrame, number: int) -> None:
         found = places(table)
@@ -116,7 +116,7 @@ def test_a_new_stream_may_start_anywhere(spark: SparkSession, topics: Topics, tm
     topic = topics.new()
     then_ms = 1_700_000_000_000
     topics.put(topic, ["x"] * 5, timestamp_ms=then_ms)
-    starts = {
+    starts: dict[str, dict[str, object]] = {
         "offsets": {"startingOffsets": json.dumps({topic: {"0": 3}})},
         "timestamp": {"startingTimestamp": then_ms + 2},
         "by-timestamp": {"startingOffsetsByTimestamp": json.dumps({topic: {"0": then_ms + 4}})},

@@ -1,0 +1,74 @@
+"""What a task does when the broker no longer has what it was sent for, or goes away; a worker's code, without Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from millstream.model.ids import TopicPartition
+from millstream.pipelines.spark.options import batch_options
+from millstream.pipelines.spark.planning import DataLost, Range
+from millstream.pipelines.spark.reading import read_from_brokers
+from millstream.pipelines.spark.task import Task
+from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
+
+
+def task_of(address: str, topic: str, start: int, stop: int, **options: str) -> Task:
+    given = {"kafka.bootstrap.servers": address, "subscribe": topic, **options}
+    return Task(Range(TopicPartition(topic, 0), start, stop), batch_options(given))
+
+
+def offsets(task: Task) -> list[int]:
+    return [offset for table in read_from_brokers(task) for offset in table["offset"].to_pylist()]
+
+
+def test_records_deleted_after_planning_fail_the_task_or_are_passed_over(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"] * 10)
+    topics.cut(topic, before=6)
+    with pytest.raises(DataLost, match=f"partition {topic}-0 no longer has offset 2"):
+        offsets(task_of(topics.address, topic, 2, 9))
+    assert offsets(task_of(topics.address, topic, 2, 9, failOnDataLoss="false")) == [6, 7, 8]
+    assert offsets(task_of(topics.address, topic, 2, 5, failOnDataLoss="false")) == []
+
+
+def test_a_log_that_ends_before_the_range_is_lost_data(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"] * 3)
+    with pytest.raises(DataLost, match="no longer has offset 7"):
+        offsets(task_of(topics.address, topic, 7, 9))
+    assert offsets(task_of(topics.address, topic, 7, 9, failOnDataLoss="false")) == []
+
+
+def test_a_task_outlives_the_death_of_its_broker(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        topics = Topics(broker.address)
+        topic = topics.new()
+        topics.put(topic, [b"x" * 100] * 20_000)
+        task = task_of(broker.address, topic, 0, 20_000, **{"kafka.max.partition.fetch.bytes": "50000"})
+        batches = read_from_brokers(task)
+        found = next(batches)["offset"].to_pylist()
+        broker.kill()
+        broker.start()
+        for table in batches:
+            found += table["offset"].to_pylist()
+    assert found == list(range(20_000))
+
+
+def test_a_broker_that_stays_away_is_named(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        topics = Topics(broker.address)
+        topic = topics.new()
+        topics.put(topic, ["x"])
+        address = broker.address
+    with pytest.raises(ConnectionError, match=f"nothing listens at {address}"):
+        offsets(task_of(address, topic, 0, 1, **{"kafka.request.timeout.ms": "300"}))
+
+
+def test_what_a_task_holds_is_bounded_by_its_fetches(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, [b"x" * 1000] * 5_000)
+    task = task_of(topics.address, topic, 0, 5_000, **{"kafka.max.partition.fetch.bytes": "200000"})
+    sizes = [table.nbytes for table in read_from_brokers(task)]
+    assert len(sizes) >= 20
+    assert max(sizes) < 300_000
