@@ -138,6 +138,7 @@ def test_offsets_are_not_reset_nor_deleted_under_running_members(
         (("--shift-by", "-6"), {0: 0, 1: 2}),
         (("--to-current",), {0: 5, 1: 8}),
         (("--by-duration", f"{AGE_S + 60}s"), {0: 0, 1: 0}),
+        (("--by-duration", "999999999d"), {0: 0, 1: 0}),
         (("--by-duration", "PT1M"), {0: RECORDS, 1: RECORDS}),
         (("--to-datetime", "2020-01-31T12:00:00Z"), {0: 0, 1: 0}),
     ],
@@ -184,6 +185,21 @@ def test_offsets_are_forgotten_topic_by_topic(millstream: Millstream, filled: st
     assert offsets_of(millstream, group) == {0: 5, 2: 9}
     done = millstream("group", "delete-offsets", group, "--topic", filled)
     assert done.lines == [f"deleted the offset of {filled}-{number}" for number in (0, 2)]
+
+
+def test_an_offset_that_is_not_there_is_not_said_to_be_forgotten(
+    millstream: Millstream, filled: str, group: str
+) -> None:
+    commit(millstream, group, filled, {0: 5})
+    refused = millstream("group", "delete-offsets", group, "--topic", f"{filled}:0,77", code=1)
+    assert f"group {group!r} has no offset of {filled}-77; nothing was deleted" in refused.errors
+    assert offsets_of(millstream, group) == {0: 5}
+
+
+def test_offsets_in_a_file_are_of_partitions_there_are(millstream: Millstream, filled: str, group: str) -> None:
+    words = ("group", "reset-offsets", group, "--from-file", "-")
+    refused = millstream(*words, stdin=f"{filled},77,0", code=1)
+    assert "take its line out of the file" in refused.errors
 
 
 def test_a_note_left_with_an_offset_is_shown(millstream: Millstream, filled: str, group: str) -> None:
@@ -238,7 +254,8 @@ def test_one_unknown_group_does_not_hide_the_others(millstream: Millstream, fill
         (["--topic", "orders:x", "--to-latest"], "'x' is not a list of partitions such as 0,3,7"),
         (["--topic", "orders"], "one of the arguments --to-earliest"),
         (["--to-latest"], "say which topics"),
-        (["--all-topics", "--topic", "orders", "--to-latest"], "say which topics"),
+        (["--all-topics", "--topic", "orders", "--to-latest"], "and not both"),
+        (["--topic", "orders", "--by-duration", "-1h"], "leave the minus out, as in 1h"),
         (["--topic", "orders", "--from-file", "x"], "leave out --topic"),
     ],
 )
@@ -263,6 +280,20 @@ def test_a_new_group_begins_where_it_is_told(millstream: Millstream, filled: str
     assert len(millstream("consume", filled, "-g", group, "-o", "-2", "-e").lines) == 6
     assert "leave out -p or -g" in millstream("consume", filled, "-g", group, "-p", 0, code=2).errors
     assert "there is no topic" in millstream("consume", "no-such-topic", "-g", group, code=1).errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_leaves_its_group(
+    millstream: Millstream, filled: str, group: str, number: signal.Signals
+) -> None:
+    with millstream.start("consume", filled, "-g", group) as command:
+        assert command.stdout is not None
+        assert all(command.stdout.readline() for _ in range(3 * RECORDS))
+        command.send_signal(number)
+        _, errors = command.communicate(timeout=30)
+    assert (command.returncode, errors) == (128 + number, "")
+    document = described(millstream, group)
+    assert (document["state"], document["members"], document["lag"]) == ("Empty", [], 0)
 
 
 def test_the_command_shares_a_group_with_other_consumers(millstream: Millstream, filled: str, group: str) -> None:

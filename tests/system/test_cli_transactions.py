@@ -95,6 +95,12 @@ def test_an_aborted_transaction_is_undone_and_its_producer_fenced(
         producer.commit_transaction(30)
 
 
+def test_where_nothing_is_open_nothing_is_said_to_be_aborted(millstream: Millstream, topic: str, name: str) -> None:
+    producer = Producer({"bootstrap.servers": millstream.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    assert millstream("txn", "abort", name).lines == [f"{name}: no transaction was open; its producer is fenced"]
+
+
 def test_a_transaction_is_aborted_at_its_place_in_a_partition(
     millstream: Millstream, topic: str, producer: Producer
 ) -> None:

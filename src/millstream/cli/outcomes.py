@@ -21,8 +21,8 @@ def report(
 ) -> int:
     """Say what was done on standard output and what was refused on standard error; 1 if anything was refused.
 
-    ``forgiven`` names refusals that count as done: a topic that was to be made and is already there. ``noun`` is what
-    they are outcomes for.
+    A detail stands for ``done`` where there was nothing to do. ``forgiven`` names refusals that count as done: a topic
+    that was to be made and is already there. ``noun`` is what they are outcomes for.
     """
     failed = [outcome for outcome in outcomes if outcome.code and outcome.code.name not in forgiven]
     if output != "table":
@@ -31,7 +31,7 @@ def report(
         return 1 if failed else 0
     for outcome in outcomes:
         if not outcome.code:
-            print(f"{done} {outcome.name}")
+            print(f"{outcome.name}: {outcome.detail}" if outcome.detail else f"{done} {outcome.name}")
         elif outcome.code.name in forgiven:
             print(f"unchanged {outcome.name} ({outcome.code.name})")
         else:

@@ -1,8 +1,9 @@
-"""Running a command that talks to a cluster: its loop, its connections, and a clean end on Ctrl-C."""
+"""Running a command that talks to a cluster: its loop, its connections, and a clean end when it is told to end."""
 
 import argparse
 import asyncio
 import os
+import signal
 import stat
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,9 @@ from millstream.cli.failure import CommandFailed
 from millstream.cli.options import bootstrap_of
 from millstream.client.cluster import Cluster
 from millstream.client.wire import parse_addresses
+
+#: What ends a command as Ctrl-C does; a group is left and what was printed is committed.
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 Work = Callable[[Cluster, argparse.Namespace], Awaitable[int]]
 
@@ -24,10 +28,35 @@ def run_online(work: Work, args: argparse.Namespace) -> int:
 
     async def session() -> int:
         async with Cluster(addresses, timeout_s=args.timeout_s) as cluster:
-            return await _while_read(work(cluster, args))
+            return await _until_told(_while_read(work(cluster, args)))
 
     with asyncio.Runner(loop_factory=_loop_factory(args)) as runner:
         return runner.run(session())
+
+
+async def _until_told(work: Awaitable[int]) -> int:
+    """Do the work, or end it in good order on a signal; the exit code is then what a shell would say of it."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    told: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        told.append(number)
+        loop.remove_signal_handler(number)  # Told again, it ends at once.
+        task.cancel()
+
+    heard = [number for number in ENDINGS if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores one.
+    for number in heard:
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        return 128 + told[0]
+    finally:
+        for number in heard:
+            loop.remove_signal_handler(number)
 
 
 async def _while_read(work: Awaitable[int]) -> int:

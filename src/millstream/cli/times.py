@@ -9,6 +9,8 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 #: ISO 8601's, as Kafka's own tools take them.
 _ISO_DURATION = re.compile(r"P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _ISO_UNITS = ("w", "d", "h", "m", "s")
+#: Twice as much is still a number of Kafka's.
+_DURATION_MAX_MS = 1 << 62
 _DIGITS = re.compile(r"\d{13}|\d{9,10}")
 
 
@@ -42,10 +44,23 @@ def parse_duration_ms(text: str) -> int:
     """``90s``, ``1.5h``, ``1d12h``, ``250ms``, ``PT1H30M`` in milliseconds; ValueError when it is no duration."""
     if iso := _ISO_DURATION.fullmatch(text):
         given = zip(iso.groups(), _ISO_UNITS, strict=True)
-        return round(sum(float(number) * _UNITS_MS[unit] for number, unit in given if number))
+        return _bounded(sum(float(number) * _UNITS_MS[unit] for number, unit in given if number), text)
+    if text.startswith("-"):
+        raise ValueError(f"{text!r} is not a duration: leave the minus out, as in {text[1:] or '1h'}")
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration; write it as 500ms, 90s, 15m, 1.5h, 7d or PT1H")
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _DURATION_PART.findall(text)))
+    return _bounded(sum(float(number) * _UNITS_MS[unit] for number, unit in _DURATION_PART.findall(text)), text)
+
+
+def _bounded(duration_ms: float, text: str) -> int:
+    if duration_ms > _DURATION_MAX_MS:
+        raise ValueError(f"{text!r} is longer than any log")
+    return round(duration_ms)
+
+
+def ago_ms(now_ms: int, duration_ms: int) -> int:
+    """So long ago; 1970 when that is earlier still, as negative numbers mean other things on the wire."""
+    return max(0, now_ms - duration_ms)
 
 
 def parse_moment_ms(text: str, now_ms: int) -> int:
@@ -54,7 +69,7 @@ def parse_moment_ms(text: str, now_ms: int) -> int:
     if _DIGITS.fullmatch(text):
         return int(text) if len(text) == 13 else int(text) * 1000
     if text.startswith("-"):
-        return now_ms - parse_duration_ms(text[1:])
+        return ago_ms(now_ms, parse_duration_ms(text[1:]))
     if text == "now":
         return now_ms
     from datetime import UTC, datetime
@@ -67,4 +82,4 @@ def parse_moment_ms(text: str, now_ms: int) -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    return max(0, round(moment.timestamp() * 1000))

@@ -81,3 +81,14 @@ def test_a_moment_nobody_could_mean_is_shown_as_it_is() -> None:
 )
 def test_a_duration_is_shown_in_the_unit_that_fits(duration_ms: int, text: str) -> None:
     assert duration_text(duration_ms) == text
+
+
+def test_what_was_before_1970_is_1970_as_no_record_is_older() -> None:
+    assert parse_moment_ms("-99999999d", NOW_MS) == 0
+    assert parse_moment_ms("1969-01-01", NOW_MS) == 0
+
+
+@pytest.mark.parametrize(("text", "told"), [("-1h", "leave the minus out, as in 1h"), ("9" * 400 + "d", "longer than")])
+def test_a_duration_that_cannot_be_meant_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        parse_duration_ms(text)

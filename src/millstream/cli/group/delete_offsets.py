@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(cluster: Cluster, args: argparse.Namespace) -> int:
+    from millstream.cli.failure import CommandFailed
     from millstream.cli.outcomes import report
     from millstream.cli.waiting import coordinators_of
     from millstream.client.admin import Outcome
@@ -45,6 +46,11 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
             partitions += [tp for tp in committed if tp.topic == topic]
         else:
             partitions += [TopicPartition(topic, number) for number in numbers]
+    if unknown := [str(tp) for tp in partitions if tp not in committed]:
+        raise CommandFailed(
+            f"group {args.group!r} has no offset of {', '.join(unknown)}; nothing was deleted; "
+            f"see what it has with: millstream group describe {args.group}"
+        )
     if not partitions and args.output == "table":
         print(f"group {args.group} has no offsets of these topics")
     codes = await delete_offsets(coordinators, args.group, dict.fromkeys(partitions)) if partitions else {}

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("topic", "partition", "current_offset", "new_offset", "note")
 
-#: ``--shift-by -100`` begins with a minus, which argparse would take for an option; so does ``--to-datetime -1h``.
-SIGNED_OPTIONS = ("--shift-by", "--to-datetime")
+#: ``--shift-by -100`` begins with a minus, which argparse would take for an option; so do ``--to-datetime -1h``, and
+#: ``--by-duration -1h``, which is told what is wrong with it.
+SIGNED_OPTIONS = ("--shift-by", "--to-datetime", "--by-duration")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -85,13 +86,15 @@ def _wish(args: argparse.Namespace) -> Wish:
 
     from millstream.cli.failure import CommandFailed
     from millstream.cli.group.reset_plan import Place, Wish, read_file
-    from millstream.cli.times import parse_moment_ms
+    from millstream.cli.times import ago_ms, parse_moment_ms
 
     if args.from_file is not None:
         if args.topics or args.all_topics:
             raise CommandFailed("--from-file names the topics itself; leave out --topic and --all-topics", exit_code=2)
         return Wish(Place.GIVEN, given=read_file(args.from_file, args.group))
-    if args.all_topics == bool(args.topics):
+    if args.all_topics and args.topics:
+        raise CommandFailed("give --topic or --all-topics, and not both", exit_code=2)
+    if not args.all_topics and not args.topics:
         raise CommandFailed("say which topics: --topic TOPIC[:PARTITION,…] or --all-topics", exit_code=2)
     topics = args.topics or None
     now_ms = time.time_ns() // 1_000_000
@@ -101,7 +104,7 @@ def _wish(args: argparse.Namespace) -> Wish:
         except ValueError as error:
             raise CommandFailed(f"--to-datetime: {error}", exit_code=2) from None
     if args.by_duration is not None:
-        return Wish(Place.MOMENT, now_ms - args.by_duration, topics)
+        return Wish(Place.MOMENT, ago_ms(now_ms, args.by_duration), topics)
     if args.to_offset is not None:
         return Wish(Place.OFFSET, args.to_offset, topics)
     if args.shift_by is not None:

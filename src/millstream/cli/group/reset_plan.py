@@ -55,7 +55,8 @@ async def plan(cluster: Cluster, wish: Wish, current: Mapping[TopicPartition, in
     spans = await spans_of(cluster, partitions)
     for tp in partitions:
         if tp not in spans:
-            raise CommandFailed(f"partition {tp} is not there, or has no leader now; leave it out with --topic")
+            advice = "choose others with --topic" if wish.given is None else "take its line out of the file"
+            raise CommandFailed(f"partition {tp} is not there, or has no leader now; {advice}")
     moments = {}
     if wish.place is Place.MOMENT:
         assert wish.number is not None

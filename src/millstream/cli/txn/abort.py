@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from millstream.client.coordinators import Coordinators
 
 
+NOTHING_OPEN = "no transaction was open; its producer is fenced"
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="TRANSACTIONAL-ID")
     parser.add_argument("-t", "--topic", type=topic_choice, metavar="TOPIC[:N]", help="where it hangs")
@@ -47,15 +50,15 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
 async def _fence(coordinators: Coordinators, name: str) -> Outcome:
     """Looks first: to fence an id that nobody has would make it."""
     from millstream.client.admin import Outcome
-    from millstream.client.transactions import describe_transaction, fence
+    from millstream.client.transactions import OPEN_STATES, describe_transaction, fence
     from millstream.model.errors import ErrorCode, ProtocolError
 
     try:
-        await describe_transaction(coordinators, name)
+        before = await describe_transaction(coordinators, name)
         await fence(coordinators, name)
     except ProtocolError as error:
         return Outcome(name, error.code, error.detail)
-    return Outcome(name, ErrorCode.NONE)
+    return Outcome(name, ErrorCode.NONE, "" if before.state in OPEN_STATES else NOTHING_OPEN)
 
 
 async def _abort_hanging(cluster: Cluster, args: argparse.Namespace) -> Outcome:
