@@ -1,0 +1,147 @@
+"""The sink beside Spark's own: rows a second into a topic, and how long a record takes from topic to topic.
+
+    python -m bench.spark_sink [--rows 2000000] [--rounds 3] [--seconds 20]
+
+Both run in one session, under the same settings, against the same broker; ours exactly once, Spark's at least once. The
+ratio in one run is what counts. Where others use the machine too, the processor time says more than the clock.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_END, Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+from pyspark.sql import SparkSession
+from tests.pipelines.connector import connector_jars
+from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
+
+from bench import processes
+from millstream.pipelines.spark.session import spark_session
+
+OURS, THEIRS = "millstream", "kafka"
+PARTITIONS = 4
+RECORDS_PER_S = 1_000
+WARM_UP_S = 10.0
+SINK_RATIO_LEAST = 0.7
+
+
+class Rate(NamedTuple):
+    """Rows a second, by the clock and by the processor time of everyone who took part."""
+
+    by_clock: float
+    by_cpu: float
+
+
+def rate_of(spark: SparkSession, form: str, broker: BrokerProcess, rows: int) -> Rate:
+    """100-byte values, no keys, two tasks."""
+    frame = spark.range(0, rows, 1, 2).selectExpr("lpad(string(id), 100, 'x') as value")
+    writer = frame.write.format(form).mode("append").option("topic", f"rows-{form}")
+    pids = [spark.sparkContext._gateway.proc.pid, broker.pid]  # type: ignore[union-attr]
+    used_s, start_s = sum(map(processes.cpu_s, pids)), time.monotonic()
+    writer.option("kafka.bootstrap.servers", broker.address).save()
+    return Rate(rows / (time.monotonic() - start_s), rows / (sum(map(processes.cpu_s, pids)) - used_s))
+
+
+def latencies_ms(spark: SparkSession, form: str, address: str, seconds: float) -> list[float]:
+    """From just before a record is sent until a reader of committed records has its copy, at a steady rate."""
+    brokers = {"kafka.bootstrap.servers": address}
+    source, target = f"in-{form}", f"out-{form}"
+    frame = spark.readStream.format(form).options(**brokers, subscribe=source, startingOffsets="latest").load()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            frame.select("value")
+            .writeStream.format(form)
+            .options(**brokers, topic=target)
+            .option("checkpointLocation", checkpoint)
+            .start()
+        )
+        over = threading.Event()
+        sender = threading.Thread(target=_send, args=(address, source, over), daemon=True)
+        sender.start()
+        try:
+            return _receive(address, target, seconds)
+        finally:
+            over.set()
+            sender.join()
+            query.stop()
+
+
+def _send(address: str, topic: str, over: threading.Event) -> None:
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "log_level": 2})
+    start_s, sent = time.monotonic(), 0
+    while not over.is_set():
+        due = int((time.monotonic() - start_s) * RECORDS_PER_S)
+        for _ in range(sent, due):
+            producer.produce(topic, value=str(time.time_ns()).encode().rjust(100), partition=sent % PARTITIONS)
+            sent += 1
+        producer.poll(0)
+        time.sleep(0.001)
+    producer.flush(10)
+
+
+def _receive(address: str, topic: str, seconds: float) -> list[float]:
+    settings = {"bootstrap.servers": address, "group.id": "latency", "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "fetch.wait.max.ms": 10, "log_level": 2})
+    consumer.assign([Place(topic, number, OFFSET_END) for number in range(PARTITIONS)])
+    found: list[float] = []
+    first_s = None
+    while first_s is None or time.monotonic() < first_s + WARM_UP_S + seconds:
+        message = consumer.poll(1.0)
+        if message is None or message.error() is not None:
+            continue
+        now_s = time.monotonic()
+        first_s = first_s or now_s
+        if now_s >= first_s + WARM_UP_S:
+            found.append((time.time_ns() - int(message.value() or b"0")) / 1e6)
+    consumer.close()
+    return found
+
+
+def measure(rows: int, rounds: int, seconds: float) -> Iterator[str]:
+    """The lines of the table."""
+    conf = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    spark = spark_session("bench", "local[2]", **conf, **{"spark.jars": connector_jars()})
+    yield "| line | millstream, exactly once | Spark's connector, at least once | ratio | held to |"
+    yield "|-|-|-|-|-|"
+    with tempfile.TemporaryDirectory() as data, BrokerProcess(data) as broker:
+        topics = Topics(broker.address)
+        for kind in ("rows", "in", "out"):
+            for form in (OURS, THEIRS):
+                topics.new(PARTITIONS, name=f"{kind}-{form}")
+        rates: dict[str, list[Rate]] = {OURS: [], THEIRS: []}
+        for number in range(rounds + 1):
+            for form, found in rates.items():
+                rate = rate_of(spark, form, broker, rows)
+                found += [rate] if number else []  # The first warms up.
+        for name, place in (("rows", 0), ("rows per CPU second", 1)):
+            ours, theirs = (statistics.median(rate[place] for rate in rates[form]) for form in (OURS, THEIRS))
+            figures = f"{ours / 1e6:.2f} M | {theirs / 1e6:.2f} M | {ours / theirs:.2f}×"
+            yield f"| sink, {name} | {figures} | ≥ {SINK_RATIO_LEAST}× |"
+        waits = {form: sorted(latencies_ms(spark, form, broker.address, seconds)) for form in rates}
+        for share, name in ((0.5, "p50"), (0.99, "p99")):
+            ours, theirs = (waits[form][int(len(waits[form]) * share)] for form in (OURS, THEIRS))
+            figures = f"{ours:.0f} ms | {theirs:.0f} ms | {ours / theirs:.2f}×"
+            yield f"| topic to topic at 1,000/s, {name} | {figures} | ≤ 1× |"
+        spark.stop()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark_sink", description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    given = parser.parse_args()
+    for line in measure(given.rows, given.rounds, given.seconds):
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
