@@ -53,6 +53,8 @@ PURE = (
     "pipelines/spark/sink/partitioning.py",
     "pipelines/spark/sink/protocol.py",
     "pipelines/spark/sink/routing.py",
+    "pipelines/spark/options.py",
+    "pipelines/spark/planning.py",
     "protocol/*.py",
     "protocol/*/*.py",
     "registry/nodes.py",

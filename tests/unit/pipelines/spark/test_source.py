@@ -1,0 +1,137 @@
+"""How far each micro-batch goes, on real log files and a clock that the test moves."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+
+from millstream.model.records import Record, encode_batch
+from millstream.pipelines.spark.options import stream_options
+from millstream.pipelines.spark.planning import DataLost
+from millstream.pipelines.spark.source import StreamReader, read_task
+from millstream.pipelines.spark.task import Task
+
+
+class Hand:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.now_s * 1000)
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+class Log:
+    """A topic's partitions, as files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ends: dict[int, int] = {}
+
+    def put(self, count: int, partition: int = 0) -> None:
+        end = self._ends.setdefault(partition, 0)
+        file = self.path / f"orders-{partition}" / f"{0:020d}.log"
+        file.parent.mkdir(exist_ok=True)
+        with file.open("ab") as log:
+            log.write(encode_batch([Record(value=b"v")] * count, base_offset=end))
+        self._ends[partition] = end + count
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path)
+    log.put(10)
+    return log
+
+
+def reader(log: Log, clock: Hand | None = None, /, **options: str) -> StreamReader:
+    given = {"path": str(log.path), "subscribe": "orders", "startingOffsets": "earliest", **options}
+    return StreamReader(stream_options(given), clock or Hand())
+
+
+def at(offset: int) -> dict[str, dict[str, int]]:
+    return {"orders": {"0": offset}}
+
+
+def ask(stream: StreamReader, start: int) -> object:
+    return stream.latestOffset(at(start), stream.getDefaultReadLimit())
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "5"}, ReadMaxRows(5)),
+        ({"minOffsetsPerTrigger": "3"}, ReadMinRows(3)),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "3"}, ReadMaxRows(5)),
+    ],
+)
+def test_spark_is_told_which_limit_holds(log: Log, options: dict[str, str], limit: ReadLimit) -> None:
+    assert reader(log, **options).getDefaultReadLimit() == limit
+
+
+def test_a_stream_goes_from_its_start_to_what_there_is(log: Log) -> None:
+    stream = reader(log)
+    assert stream.initialOffset() == at(0)
+    assert ask(stream, 0) == at(10)
+    log.put(2)
+    assert ask(stream, 10) == at(12)
+    assert stream.reportLatestOffset() == at(12)
+
+
+def test_a_limit_holds_unless_all_is_asked_for(log: Log) -> None:
+    stream = reader(log, maxOffsetsPerTrigger="4")
+    assert ask(stream, 0) == at(4)
+    assert stream.latestOffset(at(4), ReadAllAvailable()) == at(10)
+
+
+def test_a_micro_batch_waits_for_enough_or_for_its_time(log: Log) -> None:
+    clock = Hand()
+    stream = reader(log, clock, minOffsetsPerTrigger="5", maxTriggerDelay="10s")
+    assert ask(stream, 8) == at(10), "the first does not wait"
+    log.put(4)
+    assert ask(stream, 10) == at(10)
+    log.put(1)
+    assert ask(stream, 10) == at(15), "five are there"
+    log.put(1)
+    clock.now_s += 9.9
+    assert ask(stream, 15) == at(15)
+    clock.now_s += 0.1
+    assert ask(stream, 15) == at(16), "its time has come"
+
+
+def test_an_available_now_run_ends_where_the_topic_did_when_it_began(log: Log) -> None:
+    stream = reader(log, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="6")
+    stream.prepareForTriggerAvailableNow()
+    log.put(100)
+    assert [ask(stream, 0), ask(stream, 6), ask(stream, 10)] == [at(6), at(10), at(10)]
+
+
+def test_a_partition_that_came_later_is_read_from_its_first_record(log: Log) -> None:
+    log.put(3, partition=1)
+    stream = reader(log)
+    end = ask(stream, 10)
+    assert end == {"orders": {"0": 10, "1": 3}}
+    (task,) = stream.partitions(at(10), {"orders": {"0": 10, "1": 3}})
+    assert isinstance(task, Task)
+    assert (str(task.range.partition), task.range.start, task.range.stop) == ("orders-1", 0, 3)
+    assert [table["offset"].to_pylist() for table in stream.read(task)] == [[0, 1, 2]]
+
+
+def test_a_topic_that_was_made_anew_is_lost_data_or_read_from_its_start(log: Log) -> None:
+    with pytest.raises(DataLost, match="orders-0 ends at offset 10"):
+        ask(reader(log), 25)
+    stream = reader(log, failOnDataLoss="false")
+    assert ask(stream, 25) == at(10)
+    (task,) = stream.partitions(at(25), at(10))
+    assert isinstance(task, Task)
+    assert (task.range.start, task.range.stop) == (0, 10)
+
+
+def test_the_empty_task_that_spark_makes_is_empty() -> None:
+    assert list(read_task(InputPartition(None))) == []
