@@ -40,6 +40,7 @@ _HOMES = {
     "model.ids": ("TopicPartition",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = [*_HOME_OF]  # noqa: PLE0604  # What `from millstream import *` gives.
 
 
 def __getattr__(name: str) -> object:

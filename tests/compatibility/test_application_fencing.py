@@ -1,15 +1,17 @@
-"""Two under one name: the one that came first is told so, at once and by an error of ours."""
+"""Producers and processes that can do no more are told so at once, and leave in good order."""
 
 from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import millstream
-from millstream import Fenced, Processed, Producer, Record, process
+from millstream import Admin, Fenced, Processed, Producer, Record, process
 from tests.compatibility.conftest import NewTopic
+from tests.system.broker_process import BrokerProcess
 
 
 def test_of_two_processes_with_one_instance_name_the_first_is_fenced(
@@ -61,3 +63,17 @@ def test_a_fencing_that_was_caught_is_not_raised_again_on_leaving(bootstrap: str
         with pytest.raises(millstream.Fenced, match="transactional id") as told, old.transaction():
             old.send(topic, b"zombie")
     assert "transaction.timeout.ms" in str(told.value)
+
+
+def test_ctrl_c_in_a_transaction_waits_for_no_broker(tmp_path: Path, name: str) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        with Admin(broker.address) as admin:
+            admin.create_topic(name, 1)
+        producer = Producer(broker.address, transactional_id=name)
+        began_s = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), producer, producer.transaction():
+            producer.send(name, b"never").result(30)
+            broker.kill()
+            began_s = time.monotonic()
+            raise KeyboardInterrupt
+    assert time.monotonic() - began_s < 10

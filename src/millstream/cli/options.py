@@ -69,7 +69,10 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
         "-p", "--partitions", type=partition_numbers, metavar="N[,N…]", help="only these (default: all)"
     )
     parser.add_argument(
-        "--isolation", choices=sorted(ISOLATIONS), default="read_uncommitted", help="default: read_uncommitted"
+        "--isolation",
+        choices=sorted(ISOLATIONS),
+        default="read_uncommitted",
+        help="default: read_uncommitted, as in Kafka",
     )
 
 

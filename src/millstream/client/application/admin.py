@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
     OffsetSpec,
 )
 
-from millstream.client.application import open_transactions
+from millstream.client.application import arguments, open_transactions
 from millstream.client.application.errors import BadUse, TopicExists, UnknownGroup, UnknownTopic, translated
 from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.reach import asked, waited
@@ -89,6 +89,7 @@ class Admin:
 
     def describe_topic(self, name: str) -> TopicInfo:
         """A topic's partitions, with their leaders and replicas."""
+        arguments.name("topic", name)
         asked = self._client.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
         found = self._ask(f"describing topic {name!r}", asked[name])
         partitions = [
@@ -112,6 +113,10 @@ class Admin:
         exist_ok: bool = False,
     ) -> bool:
         """Make a topic; False when it was there and ``exist_ok``.  Settings are Kafka's, as ``retention.ms``."""
+        arguments.name("topic", name)
+        for what, given in (("partitions", partitions), ("replicas", replicas)):
+            if given != BROKER_DEFAULT:
+                arguments.count(what, given, 1)
         settings = {key: str(value) for key, value in (config or {}).items()}
         new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
         asked = self._client.create_topics([new], request_timeout=self._timeout_s)
@@ -125,6 +130,7 @@ class Admin:
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> bool:
         """Delete a topic and its records; False when there was none and ``missing_ok``."""
+        arguments.name("topic", name)
         asked = self._client.delete_topics([name], request_timeout=self._timeout_s)
         try:
             self._ask(f"deleting topic {name!r}", asked[name])
@@ -136,6 +142,8 @@ class Admin:
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have so many partitions in all; keys may go to other partitions from then on."""
+        arguments.count("total", total, 1)
+        arguments.name("topic", name)
         asked = self._client.create_partitions([NewPartitions(name, total)], request_timeout=self._timeout_s)
         self._ask(f"adding partitions to {name!r}", asked[name])
 
@@ -166,6 +174,8 @@ class Admin:
 
     def delete_records(self, before: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
         """Delete what lies before an offset (None: everything) in each partition; where each now starts."""
+        for tp in before:
+            arguments.name("topic", tp.topic)
         wanted = [WirePartition(*tp, OFFSET_END if offset is None else offset) for tp, offset in before.items()]
         asked = self._client.delete_records(wanted, request_timeout=self._timeout_s)
         return {
@@ -184,6 +194,7 @@ class Admin:
 
     def describe_group(self, group: str) -> GroupInfo:
         """A group's state and its members; UnknownGroup when there is none."""
+        arguments.name("group", group)
         asked = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
         found = self._ask(f"describing group {group!r}", asked[group])
         members = [
@@ -203,7 +214,7 @@ class Admin:
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """What a group has committed."""
-        wanted = [ConsumerGroupTopicPartitions(group)]
+        wanted = [ConsumerGroupTopicPartitions(arguments.name("group", group))]
         asked = self._client.list_consumer_group_offsets(wanted, request_timeout=self._timeout_s)
         found = self._ask(f"asking for the offsets of group {group!r}", asked[group])
         return {TopicPartition(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
@@ -231,6 +242,7 @@ class Admin:
         """Let a group without members go on elsewhere in a topic, or in some of its partitions; where it then is."""
         indexes = [row.index for row in self.describe_topic(topic).partitions] if partitions is None else partitions
         found = self._offsets([TopicPartition(topic, index) for index in indexes], to)
+        arguments.name("group", group)
         wanted = ConsumerGroupTopicPartitions(group, [WirePartition(*tp, offset) for tp, offset in found.items()])
         asked = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_s)
         outcome = self._ask(f"resetting the offsets of group {group!r}", asked[group])
@@ -241,6 +253,7 @@ class Admin:
 
     def delete_group(self, group: str) -> None:
         """Delete a group without members, and with it what it has committed."""
+        arguments.name("group", group)
         asked = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
         self._ask(f"deleting group {group!r}", asked[group])
 
@@ -304,7 +317,7 @@ class Admin:
         return found
 
     def _config(self, kind: Any, name: str) -> dict[str, Setting]:
-        resource = ConfigResource(kind, name)
+        resource = ConfigResource(kind, arguments.name("name", name))
         asked = self._client.describe_configs([resource], request_timeout=self._timeout_s)
         found = self._ask(f"asking for the settings of {name!r}", asked[resource])
         return {
@@ -321,7 +334,7 @@ class Admin:
             )
             for key, value in changes.items()
         ]
-        resource = ConfigResource(kind, name, incremental_configs=entries)
+        resource = ConfigResource(kind, arguments.name("name", name), incremental_configs=entries)
         asked = self._client.incremental_alter_configs([resource], request_timeout=self._timeout_s)
         self._ask(f"changing the settings of {name!r}", asked[resource])
 

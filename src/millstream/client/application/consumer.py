@@ -8,24 +8,30 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
 
+from millstream.client.application import arguments
 from millstream.client.application.delivery import CONSUMER_PREFERENCES, CONSUMER_PROMISES, Delivery
-from millstream.client.application.errors import BadUse, PartitionsLost, translated
+from millstream.client.application.errors import BadSetting, BadUse, PartitionsLost, translated
 from millstream.client.application.intake import Assigned, Intake
 from millstream.client.application.reach import Quiet
 from millstream.client.application.record import Record, record_maker
 from millstream.client.application.serialization import Deserializer, deserializer
 from millstream.client.application.settings import merged
 from millstream.client.application.start import Start, checked, placed
+from millstream.client.application.subscription import chosen_topics
 from millstream.model.ids import TopicPartition
 
 #: A wait is cut into pieces, so that Ctrl-C and stop() are heard.
 SLICE_S = 0.1
 TIMEOUT_S = 30.0
+
+
+#: A name, a pattern, or several of them.
+Topics: TypeAlias = str | re.Pattern[str] | Iterable[str | re.Pattern[str]]
 
 
 class Progress(NamedTuple):
@@ -49,7 +55,7 @@ class Consumer:
 
     def __init__(
         self,
-        *topics: str | re.Pattern[str],
+        *topics: Topics,
         group: str | None = None,
         start: Start = "earliest",
         delivery: Delivery | str = Delivery.AT_LEAST_ONCE,
@@ -60,8 +66,11 @@ class Consumer:
         on_revoke: Assigned | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self.group = group
+        self.group = None if group is None else arguments.name("group", group)
         self.delivery = Delivery.of(delivery)
+        chosen = chosen_topics(topics)
+        if group is None and self.delivery is Delivery.EXACTLY_ONCE:
+            raise BadSetting("exactly_once is a promise about what a group has read: pass group=…")
         self._start = checked(start)
         self._record = record_maker(deserializer(key_deserializer), deserializer(value_deserializer))
         promises = dict(CONSUMER_PROMISES[self.delivery])
@@ -84,8 +93,8 @@ class Consumer:
         self._end_of_start = OFFSET_END if start == "latest" else OFFSET_BEGINNING
         self._stopped = threading.Event()
         self._is_closed = False
-        if topics:
-            self._intake.subscribe(topics)
+        if chosen:
+            self._intake.subscribe(chosen)
 
     # Reading
 
@@ -97,6 +106,11 @@ class Consumer:
 
         Asking for the next says that the one before is processed; leaving by ``break`` does not, so commit() first.
         """
+        if limit is not None:
+            arguments.count("limit", limit, 0)
+        return self._records(limit, arguments.seconds("idle_s", idle_s))
+
+    def _records(self, limit: int | None, idle_s: float | None) -> Iterator[Record]:
         intake, make, clock = self._intake, self._record, time.monotonic
         handed = intake.handed
         left = limit if limit is not None else -1
@@ -114,7 +128,13 @@ class Consumer:
         self, size: int = 500, *, wait_s: float = 0.1, limit: int | None = None, idle_s: float | None = None
     ) -> Iterator[list[Record]]:
         """The same in lists of at most ``size``: whatever there is, after the first at most ``wait_s`` later."""
-        left = limit
+        arguments.count("size", size, 1)
+        if limit is not None:
+            arguments.count("limit", limit, 0)
+        waits_s = arguments.seconds("wait_s", wait_s) or 0.0
+        return self._batches(size, waits_s, limit, arguments.seconds("idle_s", idle_s))
+
+    def _batches(self, size: int, wait_s: float, left: int | None, idle_s: float | None) -> Iterator[list[Record]]:
         while (left is None or left > 0) and self._wait(idle_s):
             batch = self.take(size if left is None else min(size, left), wait_s)
             yield batch
@@ -124,7 +144,7 @@ class Consumer:
     def poll(self, timeout_s: float = 1.0) -> Record | None:
         """The next record, or None when none comes in time; the one before is thereby processed."""
         self._intake.handed.done = self._intake.handed.at
-        if not self._wait(None, timeout_s):
+        if not self._wait(None, arguments.seconds("timeout_s", timeout_s)):
             return None
         return self.take(1, 0)[0]
 
@@ -220,7 +240,7 @@ class Consumer:
 
         PartitionsLost when another member of the group has the partitions by now.
         """
-        self._check_group("commit")
+        self._check_commits()
         if record is None:
             self._intake.commit_handed(wait=wait)
         else:
@@ -228,7 +248,7 @@ class Consumer:
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int], *, wait: bool = True) -> None:
         """Commit these offsets: for each partition that of the record to be read next."""
-        self._check_group("commit")
+        self._check_commits()
         self._intake.commit([WirePartition(*tp, offset) for tp, offset in offsets.items()], wait=wait)
 
     def committed(self, *partitions: TopicPartition, timeout_s: float = TIMEOUT_S) -> dict[TopicPartition, int]:
@@ -322,6 +342,11 @@ class Consumer:
     def _check_open(self) -> None:
         if self._is_closed:
             raise BadUse("the consumer is closed")
+
+    def _check_commits(self) -> None:
+        self._check_group("commit")
+        if self.delivery is Delivery.EXACTLY_ONCE:
+            raise BadUse("an exactly_once consumer commits in a transaction: `with producer.transaction(consumer): …`")
 
     def _check_group(self, what: str) -> None:
         self._check_open()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from millstream.client.application.producer import HeadersToSend, Producer, milliseconds, plain_headers
+from millstream.client.application import arguments
+from millstream.client.application.producer import HeadersToSend, Producer
 from millstream.client.application.record import Record
 
 #: A record in; out comes a value, an Output, the record itself, a list of any of these, or None.
@@ -46,12 +47,13 @@ def send_output(producer: Producer, sink: str, record: Record, output: Any) -> i
     if not isinstance(output, Output):
         output = Output(output)
     topic = output.topic or sink
+    timestamp_ms = record.timestamp_ms if output.timestamp is KEEP else arguments.milliseconds(output.timestamp)
     producer.send_serialized(
         topic,
         producer.value_bytes(output.value, topic),
         record.raw_key if output.key is KEEP else producer.key_bytes(output.key, topic),
-        headers=record.headers if output.headers is KEEP else plain_headers(output.headers),
+        headers=record.headers if output.headers is KEEP else arguments.headers(output.headers),
         partition=output.partition,
-        timestamp_ms=max(0, record.timestamp_ms if output.timestamp is KEEP else milliseconds(output.timestamp)),
+        timestamp_ms=max(0, timestamp_ms),
     )
     return 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from millstream.client.application import arguments
 from millstream.client.application.consumer import Consumer
 from millstream.client.application.delivery import Delivery
 from millstream.client.application.errors import (
@@ -92,8 +93,19 @@ class Processor:
     """One run of ``process``."""
 
     def __init__(self, plan: Plan) -> None:
-        if plan.commit_records < 1 or plan.commit_ms < 0:
-            raise BadSetting("commit_records must be at least 1, and commit_ms at least 0")
+        arguments.called("fn", plan.fn)
+        if plan.on_error is not None:
+            arguments.called("on_error", plan.on_error)
+        arguments.name("group", plan.group)
+        arguments.name("sink", plan.sink)
+        if plan.instance is not None:
+            arguments.name("instance", plan.instance)
+        arguments.count("commit_records", plan.commit_records, 1)
+        arguments.seconds("commit_ms", plan.commit_ms)
+        arguments.seconds("idle_s", plan.idle_s)
+        arguments.seconds("patience_s", plan.patience_s)
+        if not plan.sources:
+            raise BadSetting("source=[] names no topic")
         self._plan = plan
         self._done = Processed()
         #: Kept over the run: a producer made anew fences the one before it.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as Wire
 
+from millstream.client.application import arguments
 from millstream.client.application.delivery import PRODUCER_PREFERENCES, PRODUCER_PROMISES, Delivery
 from millstream.client.application.errors import (
     BadSetting,
@@ -24,6 +25,7 @@ from millstream.client.application.errors import (
 )
 from millstream.client.application.partitioners import KEY_HASH, Partitioner
 from millstream.client.application.partitioners import partitioner as partitioner_of
+from millstream.client.application.reach import is_refused
 from millstream.client.application.sent import Outbox, Sent
 from millstream.client.application.serialization import Serializer, serialized, serializer, to_bytes
 from millstream.client.application.settings import heard, made, merged
@@ -65,6 +67,8 @@ class Producer:
         transactional_id: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        if transactional_id is not None:
+            arguments.name("transactional_id", transactional_id)
         chosen = Delivery.EXACTLY_ONCE if transactional_id else Delivery.AT_LEAST_ONCE
         self.delivery = Delivery.of(delivery) if delivery is not None else chosen
         if transactional_id and self.delivery is not Delivery.EXACTLY_ONCE:
@@ -83,6 +87,8 @@ class Producer:
         self._wire = made(Wire, settings)
         self._outbox = Outbox(self._wire)
         self._counts: dict[str, tuple[int, float]] = {}
+        #: Names that were looked at.
+        self._topics: set[str] = set()
         self._unserved = 0
         self._is_closed = False
         self._is_initialized = False
@@ -107,9 +113,9 @@ class Producer:
             topic,
             value if value is None else self.value_bytes(value, topic),
             key if key is None else self.key_bytes(key, topic),
-            headers=plain_headers(headers) if headers else None,
+            headers=arguments.headers(headers) if headers else None,
             partition=partition,
-            timestamp_ms=0 if timestamp is None else milliseconds(timestamp),
+            timestamp_ms=0 if timestamp is None else arguments.milliseconds(timestamp),
         )
 
     def send_serialized(
@@ -127,7 +133,11 @@ class Producer:
             raise BadUse("the producer is closed")
         if self.is_transactional and self._transaction is None:
             raise BadUse("an exactly_once producer sends in a transaction: `with producer.transaction(): …`")
-        if partition is None:
+        if topic.__class__ is not str or topic not in self._topics:
+            self._topics.add(arguments.name("topic", topic))
+        if partition is not None:
+            arguments.count("partition", partition, 0)
+        else:
             partition = -1 if self._partitioner is None else self._place(topic, key, self._partitioner)
         sent = Sent(self._outbox)
         produce = self._wire.produce
@@ -162,7 +172,8 @@ class Producer:
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while (left := heard(self._wire.flush, 0.1)) > 0:
             if deadline_s is not None and time.monotonic() >= deadline_s:
-                raise DeliveryFailed(f"{left} records had not arrived after {timeout_s} s; they are still being tried")
+                why = f"no broker answers at {self.bootstrap}" if is_refused(self.bootstrap) else "still being tried"
+                raise DeliveryFailed(f"{left} of the records sent had not arrived after {timeout_s:g} s; {why}")
         failed = list(self._outbox.failed)
         if failed:
             error = failed[0].exception()
@@ -187,6 +198,7 @@ class Producer:
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
+        arguments.name("topic", topic)
         known = self._counts.get(topic)
         now_s = time.monotonic()
         if known is None or known[1] < now_s:
@@ -259,17 +271,3 @@ class Producer:
                     f"there is no topic {topic!r}: {found.error}; create it with Admin().create_topic(…)"
                 )
             time.sleep(0.05)
-
-
-def plain_headers(headers: HeadersToSend) -> list[tuple[str, str | bytes | None]]:
-    """Headers as a list, which may name one twice."""
-    return list(headers.items() if isinstance(headers, Mapping) else headers)
-
-
-def milliseconds(timestamp: datetime | int) -> int:
-    """A moment as Kafka counts it."""
-    if isinstance(timestamp, int):
-        return timestamp
-    if timestamp.tzinfo is None:
-        raise BadSetting(f"{timestamp} has no time zone; give an aware time, as datetime.now(UTC)")
-    return int(timestamp.timestamp() * 1000)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from millstream.client.application import arguments
 from millstream.client.application.errors import BadSetting, MillstreamError, translated
 
 BOOTSTRAP_VARIABLE = "MILLSTREAM_BOOTSTRAP"
@@ -38,6 +39,7 @@ _ALIASES = {
     "message.send.max.retries": "retries",
     "metadata.broker.list": "bootstrap.servers",
 }
+_NAMES = frozenset({"group.id", "group.instance.id", "transactional.id"})
 #: How a value may be spelled that means the same.
 _SAME = {"-1": "all", "true": "True", "false": "False"}
 
@@ -91,7 +93,13 @@ def merged(
         # Without one, a poll raises what a later call will raise at a better place.
         "error_cb": lambda error: LOGGER.debug("%s", error),
     }
-    return {**ours, **preferences, **own, **promises}
+    settings = {**ours, **preferences, **own, **promises}
+    for name, value in settings.items():
+        if name in _NAMES:
+            arguments.name(name, value)
+        elif isinstance(value, str) and "\0" in value:
+            raise BadSetting(f"{name}={value!r} holds a NUL")
+    return settings
 
 
 def made(make: Callable[[dict[str, Any]], Made], settings: dict[str, Any]) -> Made:

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
 
+from millstream.client.application import arguments
 from millstream.client.application.errors import UnknownTopic, translated
 from millstream.client.application.reach import asked
 from millstream.client.application.start import Start, placed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as Wire
+
+
+def chosen_topics(given: Iterable[Any]) -> tuple[str | re.Pattern[str], ...]:
+    """Names and patterns, also where they come in lists."""
+    chosen: list[str | re.Pattern[str]] = []
+    for topic in given:
+        if isinstance(topic, list | tuple | set | frozenset):
+            chosen += chosen_topics(topic)
+        elif isinstance(topic, re.Pattern):
+            chosen.append(topic)
+        else:
+            chosen.append(arguments.name("topic", topic))
+    return tuple(chosen)
 
 
 def subscribed_name(topic: str | re.Pattern[str]) -> str:

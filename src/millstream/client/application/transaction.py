@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STEP_S = 0.5
 #: How long a step may be tried while brokers do not answer.
 PATIENCE_S = 120.0
+INTERRUPT_S = 1.0
 
 
 class Transaction:
@@ -157,6 +158,8 @@ class Transaction:
         if kind is None:
             self.commit()
             return
+        if not issubclass(kind, Exception):  # Ctrl-C waits for no broker.
+            self._patience_s = INTERRUPT_S
         try:
             self.abort()
         except MillstreamError as failure:  # The body's own error is the one to be told of.

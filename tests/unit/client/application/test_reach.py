@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from millstream import Admin, Consumer, Producer, Unreachable, process
+from millstream import Admin, Consumer, DeliveryFailed, Producer, Unreachable, process
 from millstream.client.application import reach
 
 
@@ -65,3 +65,10 @@ def test_someone_who_listens_is_not_absent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert not reach.is_refused(f"127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
         assert reach.is_refused("127.0.0.1:1")
+
+
+def test_what_could_not_be_sent_is_told_with_the_address(nobody: str) -> None:
+    producer = Producer(nobody)
+    producer.send("orders", b"x")
+    with pytest.raises(DeliveryFailed, match=f"1 of the records sent .* no broker answers at {nobody}"):
+        producer.close(0.1)
