@@ -40,6 +40,7 @@ from millstream.pipelines.spark.planning import DataLost, Offsets
 from millstream.pipelines.spark.reading import read_from_brokers
 from millstream.pipelines.spark.segments import DirectoryOrigin, read_from_segments
 from millstream.pipelines.spark.task import Task
+from millstream.pipelines.spark.workers import spare_collections
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
     """The records of a task; Spark makes an empty task of its own where there is none."""
     if not isinstance(task, Task):
         return iter(())
+    spare_collections()
     return read_from_segments(task) if task.options.path else read_from_brokers(task)
 
 

@@ -109,12 +109,12 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
             assert query, "a task of a streaming query knows its query"
         return self._write(query, iterator, is_two_phase=True)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
         if self.options.is_exactly_once and told:
             self._settle(told[0].query, commit_plan(batchId, _transactions(told)))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
         if self.options.is_exactly_once and _transactions(told):
             self._settle(told[0].query, abort_plan(batchId, _transactions(told)))
