@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as WirePartition
 from millstream.client.application.delivery import Delivery
 from millstream.client.application.errors import BadUse, PartitionsLost, known, translated
 from millstream.client.application.handed import Handed
-from millstream.client.application.reach import Reach
+from millstream.client.application.reach import JOIN_S, JOIN_SILENTLY_S, Reach
 from millstream.client.application.settings import LOGGER, heard, made
 from millstream.client.application.start import Start
 from millstream.client.application.subscription import begun, every_partition, subscribed_name
@@ -67,7 +67,8 @@ class Intake:
         strategy = str(settings.get("partition.assignment.strategy", ""))
         self.is_incremental = "cooperative" in strategy or settings.get("group.protocol") == "consumer"
         self.wire = made(Wire, settings)
-        self.reach = Reach(self.wire, str(settings["bootstrap.servers"]), in_group=group is not None)
+        join_s = JOIN_SILENTLY_S if settings.get("group.protocol") == "consumer" else JOIN_S
+        self.reach = Reach(self.wire, str(settings["bootstrap.servers"]), in_group=group is not None, join_s=join_s)
         self.handed = Handed(is_counted=group is not None)
         self.paused: set[TopicPartition] = set()
         #: Where partitions were told to begin, or go on, of which nothing has come since.

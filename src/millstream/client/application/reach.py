@@ -22,6 +22,8 @@ FIRST_S = 5.0
 PATIENCE_S = 30.0
 #: A group whose members are slow to share the partitions out is waited for so long, whatever ``idle_s``.
 JOIN_S = 30.0
+#: By the consumer protocol nobody is told that there is no partition for them; two heartbeats are time to be given one.
+JOIN_SILENTLY_S = 10.0
 PROBE_S = 1.0
 KNOCK_S = 1.0
 
@@ -82,10 +84,11 @@ def asked(bootstrap: str, timeout_s: float, ask: Callable[[float], Answer], doin
 class Reach:
     """What a consumer knows of its brokers and its group."""
 
-    def __init__(self, wire: Wire, bootstrap: str, *, in_group: bool) -> None:
+    def __init__(self, wire: Wire, bootstrap: str, *, in_group: bool, join_s: float = JOIN_S) -> None:
         self._wire = wire
         self.bootstrap = bootstrap
         self.in_group = in_group
+        self.join_s = join_s
         self.has_answered = False
         #: When the group last gave partitions, or none; None until it first did.
         self.joined_s: float | None = None
@@ -103,32 +106,39 @@ class Reach:
 class Quiet:
     """Time in which nothing comes: it counts only while brokers answer, and from when the group has shared out."""
 
-    def __init__(self, reach: Reach, idle_s: float | None, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        idle_s: float | None,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._reach = reach
         self._idle_s = idle_s
         self._patience_s = patience_s
-        self._began_s = self._since_s = time.monotonic()
+        self._clock = clock
+        self._began_s = self._since_s = clock()
         self._away_s: float | None = None
         self._look_s = self._began_s + min(FIRST_S, idle_s or 0.0)
 
     def is_over(self) -> bool:
         """Whether nothing has come for so long; Unreachable once brokers have been silent for too long."""
-        now_s = time.monotonic()
+        now_s = self._clock()
         if self._idle_s is None or now_s < self._look_s:
             return False
         if not self._reach.answers():
             if self._away_s is None:
                 self._away_s = now_s if self._reach.has_answered else self._began_s
-            if time.monotonic() - self._away_s >= (self._patience_s if self._reach.has_answered else FIRST_S):
+            if self._clock() - self._away_s >= (self._patience_s if self._reach.has_answered else FIRST_S):
                 raise unreachable(self._reach.bootstrap, "reading")
             self._look_s = now_s + PROBE_S
             return False
         if self._away_s is not None:
             self._away_s = None
-            self._since_s = time.monotonic()
+            self._since_s = self._clock()
         joined_s = self._reach.joined_s
         if self._reach.in_group and joined_s is None:
             self._look_s = now_s + PROBE_S / 2
-            return now_s - self._began_s >= max(JOIN_S, self._idle_s)
+            return now_s - self._began_s >= max(self._reach.join_s, self._idle_s)
         self._look_s = max(self._since_s, joined_s or 0.0) + self._idle_s
         return now_s >= self._look_s
