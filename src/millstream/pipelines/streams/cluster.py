@@ -46,7 +46,7 @@ class Cluster:
         return reader.load()
 
     def read(self, topic: str, options: Mapping[str, str]) -> DataFrame:
-        """A topic's records from its start to its end, found anew each time the DataFrame is run."""
+        """A topic's records from its start to its end, as a batch."""
         return self.spark.read.format(_FORMAT).options(**self._source(topic, options)).load()
 
     def write(self, records: DataFrame, name: str, mode: str, trigger: Mapping[str, Any]) -> StreamingQuery:

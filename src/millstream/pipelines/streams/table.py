@@ -21,7 +21,7 @@ NEWEST = ("offset", "timestamp")
 
 @dataclass(frozen=True)
 class GlobalTable:
-    """A whole table in a batch DataFrame, which Spark reads anew for every micro-batch it is joined in."""
+    """A whole table in a batch DataFrame. Spark plans what is read of it once: changes are seen by the next start."""
 
     df: DataFrame
     keys: tuple[str, ...]

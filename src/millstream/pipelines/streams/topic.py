@@ -80,7 +80,7 @@ class Topic:
         return latest(df, self.keys, newest=newest, dead=dead)
 
     def global_table(self) -> GlobalTable:
-        """The whole table as of each micro-batch, read anew for each and sent to every task: for small topics."""
+        """The whole table as of the start of the query, sent to every task: for small topics that change seldom."""
         self._needs_key("global_table")
         return GlobalTable(self.snapshot(), self.keys)
 
