@@ -33,6 +33,11 @@ class Kind(IntEnum):
     TRANSACTION = 1
 
 
+#: What the protocol's strings can hold, and what Kafka would call a name that is longer.
+NAME_BYTES_MAX = 32_767
+TOO_LONG = {Kind.GROUP: ErrorCode.INVALID_GROUP_ID, Kind.TRANSACTION: ErrorCode.INVALID_REQUEST}
+
+
 class Node(NamedTuple):
     """A broker of the cluster."""
 
@@ -113,6 +118,8 @@ class Coordinators:
         return await self._retrying(None, f"broker {node.id}", attempt, again_if_lost=True)
 
     async def _find(self, kind: Kind, key: str) -> Node:
+        if len(key.encode(errors="replace")) > NAME_BYTES_MAX:
+            raise ProtocolError(TOO_LONG[kind], f"{key[:20]!r}… is longer than the {NAME_BYTES_MAX} bytes of a name")
         known = self._known.get((kind, key))
         if known is not None:
             return known

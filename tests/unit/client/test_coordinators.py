@@ -221,3 +221,16 @@ def test_each_group_is_deleted_by_a_request_of_its_own() -> None:
         assert [(each.name, each.code.name) for each in outcomes] == [("slow", "NONE"), ("busy", "NON_EMPTY_GROUP")]
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(Kind.GROUP, ErrorCode.INVALID_GROUP_ID), (Kind.TRANSACTION, ErrorCode.INVALID_REQUEST)]
+)
+def test_a_name_that_no_request_can_carry_is_refused(kind: Kind, code: ErrorCode) -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker({}) as broker, Cluster([broker.address]) as cluster:
+            with pytest.raises(ProtocolError, match="longer than the 32767 bytes") as refused:
+                await Coordinators(cluster).find(kind, "x" * 40_000)
+            assert refused.value.code is code
+
+    run(scenario())

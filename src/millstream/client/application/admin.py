@@ -32,7 +32,7 @@ from millstream.client.application.errors import BadUse, TopicExists, UnknownGro
 from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.reach import asked, waited
 from millstream.client.application.settings import made, merged
-from millstream.client.application.start import Start, checked
+from millstream.client.application.start import Start, checked, moment_ms
 from millstream.client.application.topics import (
     Broker,
     ClusterInfo,
@@ -351,5 +351,5 @@ def _word(of: Any) -> str:
 def _spec(at: Start) -> Any:
     specs: Any = OffsetSpec
     if isinstance(at, datetime):
-        return specs.for_timestamp(int(at.timestamp() * 1000))
+        return specs.for_timestamp(moment_ms(at))
     return specs.earliest() if at == "earliest" else specs.latest()

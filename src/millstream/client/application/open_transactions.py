@@ -67,6 +67,7 @@ def _asked(bootstrap: str, timeout_s: float, doing: str, ask: Callable[[Coordina
             return thread.submit(asyncio.run, run()).result()
         except ProtocolError as error:
             raise Refused(f"{doing}: {error}", code=error.code.name) from error
-        except (ConnectionError, TimeoutError) as error:
-            advice = "is a broker running there (`millstream serve`)?"
-            raise Unreachable(f"{doing}: {error or 'no answer in time'}; {advice}") from error
+        except ConnectionError as error:  # It says where, and what to do.
+            raise Unreachable(f"{doing}: {error}") from error
+        except TimeoutError as error:
+            raise Unreachable(f"{doing}: no answer from {bootstrap} within {timeout_s:g} s") from error

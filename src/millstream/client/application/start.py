@@ -33,10 +33,15 @@ def checked(start: Start) -> Start:
     return start
 
 
+def moment_ms(start: datetime) -> int:
+    """As Kafka counts; 1970 for what is earlier, as negative numbers mean other things to a broker."""
+    return max(0, int(start.timestamp() * 1000))
+
+
 def placed(wire: Wire, partitions: Sequence[WirePartition], start: Start, timeout_s: float) -> list[WirePartition]:
     """These partitions with the offset at which to begin; only a moment has to be asked for."""
     if isinstance(start, datetime):
-        wanted = [WirePartition(p.topic, p.partition, int(start.timestamp() * 1000)) for p in partitions]
+        wanted = [WirePartition(p.topic, p.partition, moment_ms(start)) for p in partitions]
         try:
             return wire.offsets_for_times(wanted, timeout_s) if wanted else []
         except KafkaException as exception:
