@@ -170,6 +170,7 @@ def _check(spark: SparkSession, seed: int) -> None:
             }, f"foreign keys after step {number}"
 
 
+@pytest.mark.timeout(400)
 def test_operators_agree_with_a_plain_model(spark: SparkSession) -> None:
     _check(spark, seed=1)
 
