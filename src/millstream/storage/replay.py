@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from millstream.storage.aborted_index import AbortedIndex, AbortedTransaction, DamagedIndex
-from millstream.storage.producer_state import CompletedTransaction, ProducerStates
+from millstream.storage.producer_state import NO_OFFSET, CompletedTransaction, ProducerStates
 from millstream.storage.segment import Segment
 from millstream.storage.walk import STRIDE_BYTES, DamagedBatch, headers
 
@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 def reload_producers(log: "Log", end_offset: int) -> None:
     """Know the producers as of ``end_offset``: from the newest snapshot, and the batches after it."""
     log.producers.clear(log.start_offset)
-    for _ in _replay(log, log.producers, end_offset, log.start_offset, end_offset):
+    # Not only from the log's start: between it and the snapshot a transaction may have ended.
+    for _ in _replay(log, log.producers, end_offset, log.segments[0].base_offset, end_offset):
         pass
     log.producers.end_offset = end_offset
 
@@ -54,6 +55,8 @@ def _replay(
         taken, known = snapshot
         begin = max(taken, begin)
         for producer in known:
+            if begin > taken:  # What came between is gone, perhaps the transaction's end: its next batch will tell.
+                producer.txn_first_offset = NO_OFFSET
             producers.put(producer)
     for segment in log.segments.pieces(begin, end_offset) if begin < end_offset else ():
         try:

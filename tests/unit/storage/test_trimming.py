@@ -6,6 +6,7 @@ import pytest
 
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
+from millstream.model.records import ABORT, encode_marker
 from millstream.storage.log import Log
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
@@ -13,6 +14,7 @@ from tests.unit.storage.ground import (
     OS,
     SetClock,
     append,
+    append_marker,
     batch,
     config,
     idempotent,
@@ -154,3 +156,15 @@ def test_a_deleted_log_with_a_long_name_still_fits(tmp_path: Path) -> None:
     long.create()
     long.delete()
     assert any(len(path.name) == 255 for path in tmp_path.iterdir())
+
+
+def test_a_transaction_that_ended_before_the_logs_start_is_not_open_after_a_cut(tmp_path: Path) -> None:
+    log = new_log(OS, str(tmp_path))
+    append(log, idempotent(0, transactional=True))
+    log.roll(NOW_MS)  # Its snapshot knows the transaction as open.
+    append_marker(log, encode_marker(ABORT, producer_id=7, producer_epoch=0, timestamp=NOW_MS))
+    for _ in range(3):
+        append(log, batch())
+    log.advance_start(2)
+    log.truncate_to(4)
+    assert log.producers.first_unstable_offset(log.end_offset) is None
