@@ -216,6 +216,9 @@ class Cluster:
 
     async def partition(self, tp: TopicPartition) -> Partition:
         """One partition of a known topic; UNKNOWN_TOPIC_OR_PARTITION when the topic has no such partition."""
+        known = self.topics.get(tp.topic)
+        if known is not None and all(partition.index != tp.partition for partition in known.partitions):
+            self.forget([tp.topic])  # What is known may be from before the topic was widened.
         topic = await self.topic(tp.topic)
         for partition in topic.partitions:
             if partition.index == tp.partition:
