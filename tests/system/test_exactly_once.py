@@ -204,32 +204,40 @@ def count(found: dict[int, list[int]]) -> int:
     return sum(map(len, found.values()))
 
 
-def copy_exactly_once(folder: Path, kills: int, seed: int, *instances: str | None) -> None:
+def copy_exactly_once(folder: Path, kills: int, seed: int, *instances: str | None) -> bool:
+    """Copy through kills, and find each record once; whether a kill has struck a transaction."""
     yard = Yard(folder, "exactly_once", instances, seed)
     try:
         yard.run(kills)
         copies = yard.copies()
         for partition, sent in yard.feed.sent.items():
             assert copies[partition] == sent, f"seed {seed}: partition {partition} is not what was sent"
-        assert count(yard.copies("read_uncommitted")) > count(copies), "no kill has struck a transaction"
+        return count(yard.copies("read_uncommitted")) > count(copies)
+    finally:
+        yard.close()
+
+
+def copy_at_least_once(folder: Path, kills: int, seed: int) -> bool:
+    """The same without transactions: each record is there; whether one came twice."""
+    yard = Yard(folder, "at_least_once", ("first",), seed)
+    try:
+        yard.run(kills, (COPIER, BOTH))
+        copies = yard.copies()
+        for partition, sent in yard.feed.sent.items():
+            assert set(copies[partition]) == set(sent), "at least once is at least once"
+        return count(copies) > count(yard.feed.sent)
     finally:
         yard.close()
 
 
 def test_each_record_is_copied_once_through_kills_of_broker_and_copiers(tmp_path: Path) -> None:
-    copy_exactly_once(tmp_path, 6, 1, "first", None)
+    """A kill falls where it falls; one round in which none strikes a transaction has shown nothing."""
+    assert any(copy_exactly_once(tmp_path / str(seed), 6, seed, "first", None) for seed in range(1, 5))
 
 
 def test_the_same_program_at_least_once_copies_some_twice(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, "at_least_once", ("first",), 2)
-    try:
-        yard.run(5, (COPIER, BOTH))
-        copies = yard.copies()
-        for partition, sent in yard.feed.sent.items():
-            assert set(copies[partition]) == set(sent), "at least once is at least once"
-        assert count(copies) > count(yard.feed.sent), "nothing came twice, so this test could not fail"
-    finally:
-        yard.close()
+    """So that the test before this one could fail."""
+    assert any(copy_at_least_once(tmp_path / str(seed), 5, seed) for seed in range(2, 6))
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
