@@ -7,8 +7,7 @@ high watermark covers what they show.  Whatever goes wrong between machine and l
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
@@ -239,8 +238,10 @@ class Shard:
             producer_id, producer_epoch, is_commit, coordinator_epoch, self._stage.clock.now_ms(), version
         )
         self._end_offset = outcome.last_offset + 1
-        with self._agreeing():
+        try:
             machine.replay_marker(producer_id, is_commit=is_commit)
+        except Exception as fault:
+            raise self._disagreement() from fault
         return self._end_offset
 
     # Decisions.
@@ -261,7 +262,9 @@ class Shard:
                 raise ProtocolError(code, str(refusal)) from refusal
         for timer in decision.timers:
             self._timers.set(timer)
-        if decision.answers or decision.orders:
+        if not self._unsafe and self._end_offset <= self.partition.safe_offset:
+            self._fulfil(decision)  # The common case, and nothing had to wait.
+        elif decision.answers or decision.orders:
             due_s = self._loop.time() + self._stage.write_timeout_ms() / 1000
             self._unsafe.append(Owed(self._end_offset, due_s, decision))
             self._release()
@@ -308,33 +311,33 @@ class Shard:
         )
         outcome = self.partition.append_internal(memoryview(batch), now_ms, guard)
         self._end_offset = outcome.last_offset + 1
-        with self._agreeing():
+        try:
             for offset, record in enumerate(records, outcome.first_offset):
                 machine.replay(record, Origin(offset, now_ms, producer_id))
-
-    @contextmanager
-    def _agreeing(self) -> Iterator[None]:
-        """What was appended is replayed, or the machine no longer knows what the log says and is loaded again."""
-        try:
-            yield
         except Exception as fault:
-            logger.exception("%s: a record that was appended could not be replayed", self.partition.topic_partition)
-            refusal = ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a record could not be replayed")
-            self._reload(refusal)
-            raise refusal from fault
+            raise self._disagreement() from fault
+
+    def _disagreement(self) -> ProtocolError:
+        """What was appended could not be replayed: machine and log have parted, and the machine is loaded again."""
+        logger.exception("%s: a record that was appended could not be replayed", self.partition.topic_partition)
+        refusal = ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a record could not be replayed")
+        self._reload(refusal)
+        return refusal
 
     def _release(self) -> None:
         """Answer, and order, what has become safe."""
         safe_offset = self.partition.safe_offset
         while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
-            decision = self._unsafe.popleft().decision
-            for ticket, response in decision.answers:
-                future = self._waiting.get(ticket)
-                if future is not None and not future.done():
-                    future.set_result(response)
-            for order in decision.orders:
-                if self._machine is not None and self._machine.stands(order):
-                    self._order(order)
+            self._fulfil(self._unsafe.popleft().decision)
+
+    def _fulfil(self, decision: Decision) -> None:
+        for ticket, response in decision.answers:
+            future = self._waiting.get(ticket)
+            if future is not None and not future.done():
+                future.set_result(response)
+        for order in decision.orders:
+            if self._machine is not None and self._machine.stands(order):
+                self._order(order)
 
     async def _watch_replicas(self) -> None:
         while self._unsafe:
