@@ -1,6 +1,7 @@
 """The Spark sink's protocol against Apache Kafka's own coordinators; what Spark itself adds is left out."""
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -38,7 +39,7 @@ class Sink:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.topic = Topics(address).new(2, name=f"sink-{id(self)}")
+        self.topic = Topics(address).new(2, name=f"sink-{uuid4().hex}")
         self.options: SinkOptions = sink_options({"kafka.bootstrap.servers": address, "topic": self.topic})
         self.process: SinkProcess = sink_process(self.options)
 
