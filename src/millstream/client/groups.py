@@ -227,7 +227,7 @@ def _classic_group(row: ClassicRow, node: Node) -> Group:
 
 def _classic_member(row: DescribedGroupMember, protocol_type: str) -> Member:
     """What members tell each other is read where they are consumers; others have formats of their own."""
-    from millstream.coordination.groups.consumer.embedded import decode_assignment, decode_subscription
+    from millstream.coordination.schemas.consumer_protocol import decode_assignment, decode_subscription
 
     member = Member(row.member_id, row.group_instance_id, row.client_id, row.client_host)
     if protocol_type != CONSUMERS:

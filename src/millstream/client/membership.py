@@ -7,7 +7,7 @@ from millstream.client.assignors import ASSIGNORS
 from millstream.client.cluster import check
 from millstream.client.coordinators import Coordinators, Kind
 from millstream.client.groups import CONSUMERS, by_topic, commit_offsets
-from millstream.coordination.groups.consumer.embedded import (
+from millstream.coordination.schemas.consumer_protocol import (
     NamedAssignment,
     NamedPartitions,
     Subscription,

@@ -19,18 +19,14 @@ from unittest.mock import patch
 
 from millstream.coordination.groups.classic.group import ClassicGroup
 from millstream.coordination.groups.consumer import draft
-from millstream.coordination.groups.consumer.embedded import (
-    NamedPartitions,
-    Subscription,
-    decode_assignment,
-    encode_assignment,
-)
+from millstream.coordination.groups.consumer.embedded import encode_assignment
 from millstream.coordination.groups.consumer.group import ConsumerGroup
 from millstream.coordination.groups.consumer.member import ConsumerMember, MemberState, Owned
 from millstream.coordination.groups.consumer.reconciliation import reconcile
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import GroupSettings
 from millstream.coordination.schemas.consumer_offsets import decode_record
+from millstream.coordination.schemas.consumer_protocol import NamedPartitions, Subscription, decode_assignment
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.codec import encode
 from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

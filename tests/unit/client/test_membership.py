@@ -10,7 +10,7 @@ from millstream.client import membership as module
 from millstream.client.cluster import Cluster
 from millstream.client.coordinators import Coordinators
 from millstream.client.membership import Membership
-from millstream.coordination.groups.consumer.embedded import decode_assignment
+from millstream.coordination.schemas.consumer_protocol import decode_assignment
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.protocol.messages.find_coordinator import (

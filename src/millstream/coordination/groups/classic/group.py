@@ -8,9 +8,9 @@ from typing import Final
 
 from millstream.coordination.decision import Timer
 from millstream.coordination.groups.classic.events import SessionExpired
-from millstream.coordination.groups.classic.subscription import subscribed_topics
 from millstream.coordination.groups.group import GroupType
 from millstream.coordination.schemas.consumer_offsets import GroupMetadataKey
+from millstream.coordination.schemas.consumer_protocol import subscribed_topics
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import Uuid

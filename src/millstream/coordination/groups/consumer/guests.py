@@ -14,19 +14,18 @@ from millstream.coordination.groups.consumer.draft import (
     Surroundings,
     session_timer,
 )
-from millstream.coordination.groups.consumer.embedded import (
-    PROTOCOL_TYPE,
-    Subscription,
-    by_topic_id,
-    decode_subscription,
-    encode_assignment,
-    version_of,
-)
+from millstream.coordination.groups.consumer.embedded import by_topic_id, encode_assignment
 from millstream.coordination.groups.consumer.group import ConsumerGroup
 from millstream.coordination.groups.consumer.heartbeat import check_size
 from millstream.coordination.groups.consumer.member import ConsumerMember, MemberState
 from millstream.coordination.groups.consumer.migration import downgrade, may_downgrade
 from millstream.coordination.schemas.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
+from millstream.coordination.schemas.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Subscription,
+    decode_subscription,
+    version_of,
+)
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from millstream.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -9,19 +9,18 @@ from millstream.coordination.groups.classic.group import ClassicGroup, ClassicMe
 from millstream.coordination.groups.classic.records import stable_record
 from millstream.coordination.groups.consumer import records
 from millstream.coordination.groups.consumer.draft import Draft, Surroundings, session_timer
-from millstream.coordination.groups.consumer.embedded import (
-    PROTOCOL_TYPE,
-    by_topic_id,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    version_of,
-)
+from millstream.coordination.groups.consumer.embedded import by_topic_id, encode_assignment
 from millstream.coordination.groups.consumer.group import ConsumerGroup
 from millstream.coordination.groups.consumer.member import ConsumerMember
 from millstream.coordination.groups.consumer.topology import metadata_hash
 from millstream.coordination.groups.group import ClusterTopics, Group
 from millstream.coordination.schemas.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
+from millstream.coordination.schemas.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    version_of,
+)
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 
 #: Policies of group.consumer.migration.policy, in Kafka's words.

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from millstream.coordination.groups.consumer.embedded import NamedPartitions, Subscription, decode_assignment
 from millstream.coordination.groups.consumer.group import ConsumerGroup
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import GroupSettings
+from millstream.coordination.schemas.consumer_protocol import NamedPartitions, Subscription, decode_assignment
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.codec import encode
 from millstream.protocol.messages.consumer_group_heartbeat import (

@@ -2,13 +2,12 @@
 
 import pytest
 
-from millstream.coordination.groups.consumer.embedded import (
+from millstream.coordination.groups.consumer.embedded import by_topic_id, encode_assignment
+from millstream.coordination.schemas.consumer_protocol import (
     NamedPartitions,
     Subscription,
-    by_topic_id,
     decode_assignment,
     decode_subscription,
-    encode_assignment,
     version_of,
 )
 from millstream.model.errors import CorruptFrame

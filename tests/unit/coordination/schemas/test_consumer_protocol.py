@@ -2,7 +2,7 @@ from struct import pack
 
 import pytest
 
-from millstream.coordination.groups.classic.subscription import subscribed_topics
+from millstream.coordination.schemas.consumer_protocol import subscribed_topics
 from tests.unit.coordination.groups.classic.machine import subscription
 
 ORDERS = subscription("orders", "bills")
