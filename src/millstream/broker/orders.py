@@ -33,7 +33,7 @@ class Orders:
             StopReplicaRequest: self._stop_replicas,
         }
 
-    async def send(self, broker_id: int, request: Any) -> Any:
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         """Deliver an order to the broker of that id."""
         assert broker_id == self._broker.id, "a cluster of one has no other broker"
         return await self._carried_out[type(request)](request)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from millstream.controller import brokers, deletion, in_sync, topics
 from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
-from millstream.controller.interface import Channels, ControllerSettings, MorePartitions, NewTopic, TopicResult
+from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
 from millstream.controller.loading import load, load_brokers
 from millstream.controller.outbox import Outbox
 from millstream.controller.requests import Decision, requests
@@ -25,6 +25,7 @@ from millstream.controller.writes import fence, writes
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.net.channels import Channels
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

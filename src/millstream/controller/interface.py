@@ -1,8 +1,7 @@
 """What passes between the controller and the broker it runs in."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import ZERO_UUID, Uuid
@@ -15,17 +14,6 @@ NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 #: The leader epoch that StopReplica names for such a partition: above every other.
 EPOCH_DURING_DELETE = -2
-
-
-class Channels(Protocol):
-    """Ways to the brokers, this one included."""
-
-    def send(self, broker_id: int, request: Any) -> Awaitable[Any]:
-        """The broker's response; raises (OSError, TimeoutError) when none came, and the controller sends again.
-
-        The controller has one request to a broker under way at a time, so their order is kept.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

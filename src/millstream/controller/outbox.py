@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from millstream.controller.interface import Channels
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.net.channels import Channels
 
 _log = logging.getLogger(__name__)
 

@@ -174,7 +174,7 @@ class Cluster:
         self.brokers: dict[int, FakeBroker] = {}
         self._calls: list[asyncio.Task[None]] = []
 
-    async def send(self, broker_id: int, request: Any) -> Any:
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         """The channels of every controller."""
         await asyncio.sleep(0.001 * broker_id)  # Brokers answer in order, so that the print does not depend on luck.
         broker = self.brokers.get(broker_id)

@@ -34,7 +34,7 @@ class OwnBroker:
         #: By kind of order, each raised once.
         self.failures: dict[type[Any], Exception] = {}
 
-    async def send(self, broker_id: int, request: Any) -> Any:
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         assert broker_id == 0
         await self.may_answer.wait()
         if self.failure is not None:
