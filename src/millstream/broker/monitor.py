@@ -5,11 +5,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from millstream.broker.http import HttpPeer, Page, plain
 from millstream.config.listeners import Listener
 from millstream.metrics import table
 from millstream.metrics.metric import Labels, Metric
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
+from millstream.net.http import HttpPeer, Page, plain
 from millstream.net.network import Network, Server
 from millstream.replication.partition import Partition
 from millstream.replication.role import Part

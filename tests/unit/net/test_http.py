@@ -1,4 +1,4 @@
-"""The pages a broker shows over HTTP, and what it makes of those who do not ask for them properly."""
+"""The pages a process shows over HTTP, and what it makes of those who do not ask for them properly."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from millstream.broker.http import HEAD_BYTES_MAX, LINES_PER_TURN, PEERS_MAX, TEXT, HttpPeer, Page, plain
+from millstream.net.http import HEAD_BYTES_MAX, LINES_PER_TURN, PEERS_MAX, TEXT, HttpPeer, Page, plain
 
 
 def broken() -> Page:

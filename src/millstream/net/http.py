@@ -1,4 +1,4 @@
-"""A few pages over HTTP/1.1 for whoever watches a broker: one answer to a connection, which is then closed."""
+"""A few pages over HTTP/1.1 for whoever watches a process: one answer to a connection, which is then closed."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ def plain(status: HTTPStatus) -> Page:
 
 
 class HttpPeer(asyncio.Protocol):
-    """One connection.  Nothing that comes over it harms the broker: what is wrong or too long is refused."""
+    """One connection.  Nothing that comes over it harms the process: what is wrong or too long is refused."""
 
     def __init__(self, pages: Pages, peers: "set[HttpPeer]") -> None:
         self._pages = pages
