@@ -68,6 +68,8 @@ class BrokerRegistration:
     rack: str | None = None
     timestamp_ms: int = 0
     jmx_port: int = -1
+    #: Whether its logs are all that it ever had: it stopped cleanly before, or has not stopped since it registered last.
+    is_clean: bool = False
     #: Further keys that later versions wrote; kept when read.
     features: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,6 +95,8 @@ def _encode_broker(broker: BrokerRegistration) -> bytes:
     }
     if broker.rack is not None:
         value["rack"] = broker.rack
+    if broker.is_clean:
+        value["clean"] = True
     return _json(value)
 
 
@@ -111,6 +115,7 @@ def _read_broker(data: bytes) -> BrokerRegistration:
         rack=value.get("rack"),
         timestamp_ms=int(value.get("timestamp", 0)),
         jmx_port=value.get("jmx_port", -1),
+        is_clean=value.get("clean", False) is True,
         features=value.get("features", {}),
     )
 
@@ -160,16 +165,22 @@ class PartitionState:
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
-    is_recovering: bool = False  #: its leader was elected out of the in-sync set
+    is_recovering: bool = False  #: its leader may lack records that were committed
+    #: Replicas that left the in-sync set when too few were left to commit anything: they have all that was committed.
+    eligible: tuple[int, ...] = ()
+    last_known: int = -1  #: who led last, while nobody does
 
 
 def _encode_state(state: PartitionState) -> bytes:
     # Written for thousands of partitions at once, hence by hand; _json gives the same bytes.
     recovering = ',"leader_recovery_state":1' if state.is_recovering else ""
+    # Keys that Kafka does not know are left out while they say nothing.
+    eligible = f',"eligible_leader_replicas":[{",".join(map(str, state.eligible))}]' if state.eligible else ""
+    last_known = f',"last_known_leader":{state.last_known}' if state.last_known >= 0 else ""
     isr = ",".join(map(str, state.isr))
     return (
         f'{{"controller_epoch":{state.controller_epoch},"leader":{state.leader},"version":1,'
-        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]{recovering}}}'
+        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]{recovering}{eligible}{last_known}}}'
     ).encode()
 
 
@@ -181,7 +192,17 @@ def _read_state(data: bytes) -> PartitionState:
         isr=tuple(value["isr"]),
         controller_epoch=value["controller_epoch"],
         is_recovering=value.get("leader_recovery_state", 0) == 1,
+        eligible=tuple(value.get("eligible_leader_replicas", ())),
+        last_known=value.get("last_known_leader", -1),
     )
+
+
+def _encode_settled(epochs: Mapping[int, int]) -> bytes:
+    return _json({"version": 1, "epochs": epochs})
+
+
+def _read_settled(data: bytes) -> Mapping[int, int]:
+    return {int(broker): epoch for broker, epoch in json.loads(data)["epochs"].items()} if data else {}
 
 
 class ControllerClaim(NamedTuple):
@@ -258,6 +279,8 @@ def _encode_number(number: int) -> bytes:
 CLUSTER_ID = NodeType("/cluster/id", _encode_cluster_id, _read_cluster_id)
 BROKER_IDS = NodeType("/brokers/ids", _empty, _ignored)
 BROKER = NodeType("/brokers/ids/{}", _encode_broker, _read_broker)
+#: The registrations whose consequences for every partition are written; one that is not listed came since.
+SETTLED = NodeType("/brokers/settled", _encode_settled, _read_settled)
 TOPIC_NAMES = NodeType("/brokers/topics", _empty, _ignored)
 TOPIC = NodeType("/brokers/topics/{}", _encode_topic, _read_topic)
 PARTITIONS = NodeType("/brokers/topics/{}/partitions", _empty, _ignored)
@@ -278,6 +301,7 @@ LASTING_PATHS = (
     "/cluster",
     "/brokers",
     BROKER_IDS.path(),
+    SETTLED.path(),
     TOPIC_NAMES.path(),
     "/brokers/seqid",
     "/config",

@@ -57,6 +57,24 @@ EXAMPLES = [
         b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":4,"isr":[1],"leader_recovery_state":1}',
     ),
     (
+        nodes.PARTITION_STATE,
+        ("orders", 3),
+        "/brokers/topics/orders/partitions/3/state",
+        PartitionState(leader=-1, leader_epoch=5, isr=(), controller_epoch=7, eligible=(2, 3), last_known=1),
+        b'{"controller_epoch":7,"leader":-1,"version":1,"leader_epoch":5,"isr":[],'
+        b'"eligible_leader_replicas":[2,3],"last_known_leader":1}',
+    ),
+    (
+        nodes.BROKER,
+        (3,),
+        "/brokers/ids/3",
+        BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),), is_clean=True),
+        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
+        b'"endpoints":["PLAINTEXT://localhost:9092"],"jmx_port":-1,"port":9092,'
+        b'"host":"localhost","version":5,"timestamp":"0","clean":true}',
+    ),
+    (nodes.SETTLED, (), "/brokers/settled", {1: 70, 2: 64}, b'{"version":1,"epochs":{"1":70,"2":64}}'),
+    (
         nodes.CONTROLLER,
         (),
         "/controller",
