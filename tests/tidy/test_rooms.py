@@ -53,6 +53,7 @@ PURE = (
     "pipelines/spark/sink/partitioning.py",
     "pipelines/spark/sink/protocol.py",
     "pipelines/spark/sink/routing.py",
+    "pipelines/spark/filters.py",
     "pipelines/spark/options.py",
     "pipelines/spark/planning.py",
     "protocol/*.py",

@@ -31,6 +31,7 @@ from millstream.config.setting import (
 from millstream.model.ids import TopicPartition
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": 60 * MINUTE_MS, "d": 24 * 60 * MINUTE_MS}
 
@@ -125,6 +126,13 @@ PARTITION_BYTES = Setting(
 TIMEOUT_MS = Setting(
     "kafka.request.timeout.ms", INT, default=30_000, check=at_least(1), doc="How long an answer is waited for."
 )
+TIMESTAMP_DISORDER = Setting(
+    "maxTimestampDisorder",
+    DURATION,
+    default=0,
+    doc="A promise that no record is older than one before it in its partition by more than this; "
+    "a query for records before a moment then stops reading where no more can come.",
+)
 CHECK_CRCS = Setting("kafka.check.crcs", BOOLEAN, default=True, doc="Compare each batch with its checksum.")
 
 #: Everything the source looks at.
@@ -171,7 +179,7 @@ class Options:
     def __getitem__(self, setting: Setting[T]) -> T:
         return self.get(setting, setting.default)
 
-    def get(self, setting: Setting[T], default: T) -> T:
+    def get(self, setting: Setting[T], default: D) -> T | D:
         """The value, or ``default`` where none was given."""
         return setting.parse(self.text(setting)) if setting in self else default
 
@@ -247,6 +255,8 @@ class SourceOptions:
     partition_bytes_max: int
     timeout_ms: int
     checks_crcs: bool
+    #: None where nothing is known of the order of timestamps.
+    disorder_max_ms: int | None
 
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:
@@ -303,6 +313,7 @@ def _parse(options: Options, starting: str) -> SourceOptions:
         partition_bytes_max=options[PARTITION_BYTES],
         timeout_ms=options[TIMEOUT_MS],
         checks_crcs=options[CHECK_CRCS],
+        disorder_max_ms=options.get(TIMESTAMP_DISORDER, None),
     )
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from millstream.client.partitions import EARLIEST, LATEST
 from millstream.model.ids import TopicPartition
+from millstream.pipelines.spark.filters import Bounds
 from millstream.pipelines.spark.options import Boundary, Selection, SourceOptions
 from millstream.pipelines.spark.planning import Offsets
 
@@ -67,6 +68,27 @@ def ending(origin: Origin, options: SourceOptions, partitions: list[TopicPartiti
         return _at(origin, boundary, partitions, clamped=not options.fails_on_data_loss)
     found = origin.by_time(moments)
     return {**found, **origin.latest(tp for tp in partitions if tp not in found)}
+
+
+def narrowed(
+    origin: Origin, bounds: Bounds, starts: Offsets, stops: Offsets, disorder_max_ms: int | None = None
+) -> tuple[Offsets, Offsets]:
+    """The offsets between which all lies that is within the bounds, for the partitions that may hold some of it.
+
+    Records before the first that is young enough are too old, in whatever order they came. Where the young ones end
+    is known only if disorder is bounded: then no old one comes after one that is younger by more than that.
+    """
+    offsets, moments = bounds.offsets, bounds.timestamps_ms
+    starts = {tp: max(start, offsets.least or 0) for tp, start in starts.items() if bounds.wants(tp)}
+    stops = {tp: stops[tp] if offsets.beyond is None else min(stops[tp], offsets.beyond) for tp in starts}
+    starts = {tp: start for tp, start in starts.items() if start < stops[tp]}
+    if moments.least is not None and moments.least >= 0:
+        young = origin.by_time(dict.fromkeys(starts, moments.least))
+        starts = {tp: max(starts[tp], first) for tp, first in young.items()}
+    if moments.beyond is not None and disorder_max_ms is not None and moments.beyond + disorder_max_ms >= 0:
+        younger = origin.by_time(dict.fromkeys(starts, moments.beyond + disorder_max_ms))
+        stops |= {tp: min(stops[tp], first) for tp, first in younger.items()}
+    return starts, stops
 
 
 def _moments(boundary: Boundary, partitions: list[TopicPartition]) -> Offsets | None:

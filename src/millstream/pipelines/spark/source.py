@@ -1,7 +1,8 @@
 """``format("millstream")``: topics read and written as Spark's own Kafka source does, without a jar."""
 
+import functools
 import logging
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -34,8 +36,9 @@ from pyspark.sql.types import (
 from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.spark import planning
 from millstream.pipelines.spark.cluster import ClusterOrigin
+from millstream.pipelines.spark.filters import Bounds
 from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
-from millstream.pipelines.spark.origin import Aborted, Origin, ending, starting
+from millstream.pipelines.spark.origin import Aborted, Origin, ending, narrowed, starting
 from millstream.pipelines.spark.planning import DataLost, Offsets
 from millstream.pipelines.spark.reading import read_from_brokers
 from millstream.pipelines.spark.segments import DirectoryOrigin, read_from_segments
@@ -113,11 +116,31 @@ def _overlapping(aborted: Sequence[Aborted], piece: planning.Range) -> list[Abor
     return [each for each in aborted if each.first_offset < piece.stop and each.last_offset >= piece.start]
 
 
+class _Pushing:
+    """``pushFilters`` for whoever calls it.
+
+    Spark refuses a reader that has one in a session where pushdown is off, which is Spark's default. It looks at the
+    method's ``__func__`` for that and is shown its own there, so that such a session reads all records instead.
+    """
+
+    def __get__(self, reader: "BatchReader", owner: type | None = None) -> Callable[[list[Filter]], Iterable[Filter]]:
+        push = functools.partial(reader.push)
+        push.__func__ = DataSourceReader.pushFilters  # type: ignore[attr-defined]
+        return push
+
+
 class BatchReader(DataSourceReader):
     """A table as it is when the query is planned."""
 
+    pushFilters = _Pushing()  # type: ignore[assignment]  # noqa: N815
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._bounds = Bounds()
+
+    def push(self, filters: list[Filter]) -> list[Filter]:
+        """Read no more than these filters ask for; those that Spark must still apply come back."""
+        return self._bounds.take(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
@@ -125,6 +148,7 @@ class BatchReader(DataSourceReader):
         try:
             partitions = origin.partitions(options.selection, must_exist=True)
             starts, stops = starting(origin, options, partitions), ending(origin, options, partitions)
+            starts, stops = narrowed(origin, self._bounds, starts, stops, options.disorder_max_ms)
             return tasks_of(origin, starts, stops, options)
         finally:
             origin.close()
