@@ -17,9 +17,10 @@ from millstream.registry.tree import Registry
 from tests.simulation.files import MemoryFiles
 from tests.simulation.loop import SimClock, SimWorkers
 from tests.simulation.mount import Mount
-from tests.simulation.network import SimNetwork, SimServer
+from tests.simulation.network import SimNetwork, SimServer, SimTransport
 
 T = TypeVar("T")
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 HOST = "broker"
 PORT = 9092
@@ -44,6 +45,10 @@ class BrokerNetwork:
         server = await self._network.listen(factory, host, port)
         server.is_open = False
         return server
+
+    async def connect(self, factory: Callable[[], P], host: str, port: int) -> tuple[SimTransport, P]:
+        """Connect as the node that asks."""
+        return await self._network.connect(factory, host, port)
 
     def host_name(self) -> str:
         return HOST

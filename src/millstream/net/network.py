@@ -5,7 +5,9 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class Server(Protocol):
@@ -31,6 +33,13 @@ class Network(Protocol):
         """
         ...
 
+    async def connect(self, factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.BaseTransport, P]:
+        """Connect to a listening place.
+
+        ConnectionRefusedError where nobody listens, else another OSError; waits for as long as nobody answers.
+        """
+        ...
+
     def host_name(self) -> str:
         """A name or address that others reach this machine by."""
         ...
@@ -53,6 +62,9 @@ class TcpNetwork:
             else:
                 why = f"cannot listen on {shown}:{port}: {os.strerror(error.errno) if error.errno else error}"
             raise OSError(error.errno, why) from error
+
+    async def connect(self, factory: Callable[[], P], host: str, port: int) -> tuple[asyncio.BaseTransport, P]:
+        return await asyncio.get_running_loop().create_connection(factory, host, port)
 
     def host_name(self) -> str:
         name = socket.gethostname()
