@@ -1,8 +1,12 @@
-"""How all tests run: Hypothesis without deadlines, and by a fixed seed where results must repeat."""
+"""How all tests run: Hypothesis without deadlines, by a fixed seed where results must repeat; and what many share."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.zookeepers import running
 
 #: The machine may be busy with other workers; slowness is found by benchmarks, not by chance.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -10,3 +14,10 @@ _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("exploring", _COMMON)
 settings.register_profile("repeatable", _COMMON, derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "exploring"))
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``HOST:PORT`` of a ZooKeeper that all tests share; each has a root of its own there."""
+    with running(tmp_path_factory.mktemp("zookeeper")) as (server,):
+        yield server.address

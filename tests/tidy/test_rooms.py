@@ -73,9 +73,10 @@ PURE = (
 REACHING = {
     # The application API runs in its user's own process; compaction paces a worker process.
     "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
-    "threading": ("client/application/*.py", "storage/directory.py"),  # The second for a lock alone.
-    "subprocess": (),
-    "kazoo": ("registry/zookeeper.py",),
+    # The last two for a lock alone.
+    "threading": ("client/application/*.py", "registry/zookeeper/session.py", "storage/directory.py"),
+    "subprocess": ("cli/cluster/*.py",),
+    "kazoo": ("registry/zookeeper/*.py",),
     "sqlite3": ("registry/store.py",),
 }
 

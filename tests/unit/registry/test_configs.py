@@ -138,4 +138,4 @@ def test_a_cache_that_slept_through_dropped_notices_misses_nothing(monkeypatch: 
         await topics.refresh()
         assert all(topics.get(f"topic{number}") == {"a": str(number)} for number in range(20))
 
-    scenario("memory", None)  # type: ignore[arg-type]
+    scenario("memory", None, None)  # type: ignore[arg-type]
