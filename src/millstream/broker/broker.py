@@ -5,21 +5,28 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from millstream.broker import adoption
 from millstream.broker.background import Background
+from millstream.broker.channels import BrokerChannels
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
 from millstream.broker.coordinators import Coordinators
 from millstream.broker.environment import Environment
+from millstream.broker.forwarding import TIMEOUT_MS, ask_controller
+from millstream.broker.leaving import hand_over
 from millstream.broker.markers import Markers
 from millstream.broker.monitor import Monitor
-from millstream.broker.orders import Orders
+from millstream.broker.neighbours import Neighbours
+from millstream.broker.orders import Orders, answer_own
 from millstream.broker.producer_ids import ProducerIds
+from millstream.broker.registration import Registration
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
 from millstream.broker.transactions import Transactions
 from millstream.config import broker as settings
+from millstream.config import cluster as cluster_settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
@@ -32,11 +39,14 @@ from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.net.network import Server
 from millstream.net.peer import Limits
-from millstream.registry.membership import cluster_id, lay_out, register_broker
+from millstream.protocol.messages.alter_partition import AlterPartitionRequest
+from millstream.registry.membership import cluster_id, lay_out
 from millstream.registry.nodes import BrokerRegistration, Endpoint
+from millstream.registry.tree import Registry
 from millstream.replication.fetch_sessions import FetchSessions
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.replicas import Replicas
+from millstream.replication.serving import Serving
 from millstream.storage.directory import LogDirectory
 from millstream.storage.manager import Logs
 
@@ -46,13 +56,18 @@ REGISTRY_FILE = "millstream-registry.db"
 #: Hosts to listen at that nobody can connect to.
 EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 SESSION_EVICTABLE_AFTER_MS = 120_000
+#: How long the node of this broker's earlier life may take to go.
+STALE_NODE_PATIENCE_S = 20.0
+KNOWN_CHECK_MS = 60_000
 
 
 class Broker:
     """One broker; a cluster of one unless others share its registry."""
 
+    channels: BrokerChannels
     logs: Logs
     replicas: Replicas
+    serving: Serving
     settings: LiveSettings
     controller: Controller
     producer_ids: ProducerIds
@@ -62,11 +77,13 @@ class Broker:
     def __init__(self, config: BrokerConfig, environment: Environment, router: Router) -> None:
         self.id = config.broker_id
         self.advertised_versions = router.advertised()
+        self.versions_for_brokers = router.advertised(to_brokers=True)
         self.clock = environment.clock
         self.workers = environment.workers
         self.random = environment.random
         self.purgatory = Purgatory()
         self.markers = Markers(self)
+        self.orders = Orders(self)
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
         self.metrics = Metrics(METRICS)
@@ -85,6 +102,7 @@ class Broker:
         self._servers: list[Server] = []
         self._per_address: Counter[str] = Counter()
         self._reports: set[asyncio.Task[None]] = set()
+        self._is_serving = False
         #: What to undo, last first, when the broker stops or fails to start.
         self._undo: list[Callable[[], Awaitable[None]]] = []
 
@@ -142,10 +160,11 @@ class Broker:
         self.transactions = Transactions(self.coordinators.transactions)
         self._undo.append(self.coordinators.close)
         self.replicas.on_role = self.coordinators.role_changed
+        await self._open_channels(registry)
         await self._listen()
-        self.replicas.broker_epoch = await register_broker(registry, self.id, self._registration())
+        await self._register(registry)
         self.controller = Controller(
-            self.id, registry, self.clock, environment.random, Orders(self), self._controller_settings()
+            self.id, registry, self.clock, environment.random, self.channels, self._controller_settings()
         )
         await self.controller.start()
         self._undo.append(self.controller.close)
@@ -153,6 +172,7 @@ class Broker:
         self._undo.append(self._report_no_more)
         for server in self._servers:  # Only now: a client must never see a broker without its partitions.
             await server.start_serving()
+        await self.until_known()
         background = Background(self)
         background.start()
         self._undo.append(background.stop)
@@ -160,6 +180,7 @@ class Broker:
         self._undo.append(monitor.close)
         if (place := config.get(network.METRICS_LISTENER)) is not None:
             self.metrics_at = await monitor.listen(environment.network, parse_place(place))
+        self._is_serving = True
 
     def _open_logs(self) -> None:
         environment, config = self._environment, self._config
@@ -181,9 +202,17 @@ class Broker:
             self.logs.read_high_watermarks(),
             self.metrics,
         )
+        self.serving = Serving(
+            self.replicas,
+            lambda: environment.random.randrange(1, 2**31),
+            lambda: int(environment.clock.monotonic_s() * 1000),
+        )
 
-    async def stop(self) -> None:
-        """Hang up, resign, flush, checkpoint, close: everything that was begun, in turn, last first."""
+    async def stop(self, *, hands_over: bool = True) -> None:
+        """Hand over, resign, hang up, flush, checkpoint, close: everything that was begun, in turn, last first."""
+        if hands_over and self._is_serving:
+            await hand_over(self)
+        self._is_serving = False
         while self._undo:
             undo = self._undo.pop()
             try:
@@ -240,6 +269,48 @@ class Broker:
             if not self._per_address[connection.host]:
                 del self._per_address[connection.host]
 
+    # Other brokers.
+
+    async def _open_channels(self, registry: Registry) -> None:
+        neighbours = Neighbours(registry, self._config.get(cluster_settings.INTER_BROKER_LISTENER_NAME))
+        self.channels = BrokerChannels(
+            self.id,
+            self._environment.network,
+            neighbours.find,
+            partial(answer_own, self, self._router),
+            lambda: self.settings.config.get(cluster_settings.CONTROLLER_SOCKET_TIMEOUT_MS),
+        )
+        neighbours.on_changed = self.channels.drop
+        self._undo += [self.channels.close, neighbours.close]
+        await neighbours.start()
+
+    async def _register(self, registry: Registry) -> None:
+        def registered(epoch: int) -> None:
+            self.replicas.broker_epoch = epoch
+
+        registration = Registration(registry, self.id, self._registration, registered)
+        self._undo.append(registration.close)
+        await registration.start(is_clean=self.logs.were_closed, patience_s=STALE_NODE_PATIENCE_S)
+
+    async def until_known(self) -> None:
+        """Return once a controller has told of the cluster, with this broker in it."""
+        while not self.is_known:
+            await self.purgatory.until(lambda: self.is_known, [self.cluster], KNOWN_CHECK_MS)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the controller knows this broker, and has told it of the cluster."""
+        return self.id in self.cluster.brokers
+
+    async def ask_controller(self, request: Any, timeout_ms: int = TIMEOUT_MS) -> Any:
+        """What the controller answers, whoever it is; ProtocolError NOT_CONTROLLER or TimeoutError when nobody does."""
+        return await ask_controller(self, request, timeout_ms)
+
+    def view_changed(self) -> None:
+        """The controller has described the cluster anew."""
+        self.channels.keep(self.cluster.controller_id, AlterPartitionRequest)
+        self.purgatory.wake(self.cluster)
+
     # A log directory that fails while the broker runs.
 
     def _directory_failed(self, directory: LogDirectory) -> None:
@@ -279,10 +350,11 @@ class Broker:
             num_partitions=config.get(settings.NUM_PARTITIONS),
             default_replication_factor=config.get(settings.DEFAULT_REPLICATION_FACTOR),
             delete_topic_enable=config.get(settings.DELETE_TOPIC_ENABLE),
+            inter_broker_listener_name=config.get(cluster_settings.INTER_BROKER_LISTENER_NAME),
             unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
         )
 
-    def _registration(self) -> BrokerRegistration:
+    def _registration(self, is_clean: bool) -> BrokerRegistration:
         """What other brokers and clients are told of this one."""
         advertised = self._config.get(network.ADVERTISED_LISTENERS)
         if advertised is None:
@@ -296,4 +368,5 @@ class Broker:
             endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in listeners),
             rack=self._config.get(settings.BROKER_RACK),
             timestamp_ms=self.clock.now_ms(),
+            is_clean=is_clean,
         )

@@ -12,6 +12,8 @@ from millstream.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
 )
 
+#: The type of an order that tells everything: what it does not name is no more.
+FULL = 2
 #: The leader that UpdateMetadata names for a partition whose topic is being deleted.
 LEADER_DURING_DELETE = -2
 
@@ -51,7 +53,9 @@ class ClusterView:
         self._controller_epoch = 0
 
     def update(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take over what the controller says of brokers and partitions; topics it does not name stay."""
+        """Take over what the controller says of brokers and partitions; topics it does not name stay, unless it
+        says everything.
+        """
         if told.controller_epoch < self._controller_epoch:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._controller_epoch = told.controller_epoch
@@ -63,9 +67,17 @@ class ClusterView:
             }
             for broker in told.live_brokers
         }
+        if told.type == FULL:
+            self.topics.clear()
+            self._names.clear()
         for state in told.topic_states:
             self._update_topic(state.topic_name, state.topic_id, state.partition_states)
         return UpdateMetadataResponse()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any controller has described the cluster yet."""
+        return self.controller_id >= 0
 
     def endpoints(self, listener: str) -> list[Endpoint]:
         """Where a client that came by ``listener`` finds the brokers: by the same one, where they have it."""

@@ -78,6 +78,8 @@ class ClientConnection(FramedPeer):
         super().__init__(loop, limits)
         #: The name of the listener it came by.
         self.listener = listener
+        #: Whether another broker of the cluster has it, as it said in its first request.
+        self.is_broker = False
         self._broker = broker
         self._router = router
         self._outgoing: list[Part] = []

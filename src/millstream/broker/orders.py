@@ -5,12 +5,20 @@ between two of them everybody else is served.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from millstream.broker.cluster_view import FULL
+from millstream.broker.routes import Router
+from millstream.model.errors import ProtocolError
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from millstream.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
@@ -23,22 +31,13 @@ Order = TypeVar("Order", LeaderAndIsrRequest, StopReplicaRequest)
 
 
 class Orders:
-    """The controller's way to this broker, which is a call."""
+    """What the controller has a broker do, whether it comes by wire or, from the broker's own controller, by a call."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._carried_out: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {
-            LeaderAndIsrRequest: self._follow,
-            UpdateMetadataRequest: self._update_view,
-            StopReplicaRequest: self._stop_replicas,
-        }
 
-    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
-        """Deliver an order to the broker of that id."""
-        assert broker_id == self._broker.id, "a cluster of one has no other broker"
-        return await self._carried_out[type(request)](request)
-
-    async def _follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    async def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead or follow each partition; one that tells everything ends the part in all that it does not name."""
         broker = self._broker
         await broker.settings.load_topics([topic.topic_name for topic in order.topic_states])
         answer = LeaderAndIsrResponse()
@@ -48,9 +47,32 @@ class Orders:
                 return part
             answer.topics += part.topics
             await asyncio.sleep(0)
+        if order.type == FULL:
+            await self.stop_replicas(self._unnamed(order))
         return answer
 
-    async def _stop_replicas(self, order: StopReplicaRequest) -> StopReplicaResponse:
+    def _unnamed(self, order: LeaderAndIsrRequest) -> StopReplicaRequest:
+        """The order to give up every partition that ``order`` does not name; their logs stay."""
+        named = {
+            (topic.topic_name, state.partition_index)
+            for topic in order.topic_states
+            for state in topic.partition_states
+        }
+        topics: dict[str, StopReplicaTopicState] = {}
+        for partition in self._broker.replicas:
+            name, index = partition.topic_partition
+            if (name, index) not in named:
+                topic = topics.setdefault(name, StopReplicaTopicState(topic_name=name))
+                topic.partition_states.append(StopReplicaPartitionState(partition_index=index))
+        return StopReplicaRequest(
+            controller_id=order.controller_id,
+            controller_epoch=order.controller_epoch,
+            broker_epoch=order.broker_epoch,
+            topic_states=list(topics.values()),
+        )
+
+    async def stop_replicas(self, order: StopReplicaRequest) -> StopReplicaResponse:
+        """Give up each partition, and its log where that is ordered too."""
         answer = StopReplicaResponse()
         for share in _shares(order):
             part = self._broker.replicas.stop(share)
@@ -60,14 +82,22 @@ class Orders:
             await asyncio.sleep(0)
         return answer
 
-    async def _update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
+    async def update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller says of the cluster."""
         broker = self._broker
+        if (stale := broker.replicas.staleness(told.controller_epoch, told.broker_epoch)) is not None:
+            return UpdateMetadataResponse(error_code=stale)
         named = {topic.topic_name for topic in told.topic_states}
+        if told.type == FULL:
+            named |= broker.cluster.topics.keys()
         before = broker.cluster.shapes(named)
         answer = broker.cluster.update(told)
+        if answer.error_code:
+            return answer
         after = broker.cluster.shapes(named)
         broker.settings.forget_topics(named - after.keys())
         broker.coordinators.topics_changed(name for name in named if before.get(name) != after.get(name))
+        broker.view_changed()
         return answer
 
 
@@ -89,3 +119,30 @@ def _shares(order: Order) -> Iterator[Order]:
                 count = 0
     if share.topic_states or not order.topic_states:
         yield share
+
+
+class _OwnConnection:
+    """Where the broker's requests to itself come from."""
+
+    is_broker = True
+
+
+class OwnCall:
+    """A request of the broker to itself: as from another broker, at the newest version."""
+
+    connection = _OwnConnection()
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+
+async def answer_own(broker: "Broker", router: Router, request: Any) -> Any:
+    """What this broker's handlers answer to its own request, without a wire between."""
+    route = router.route_of(type(request))
+    try:
+        return await route.handler(broker, request, OwnCall(route.versions[1]))
+    except ProtocolError as error:
+        refusal = route.refusal(error.code, error.detail or None)
+        if refusal is None:
+            raise
+        return refusal

@@ -19,6 +19,8 @@ class Route:
     handler: Handler
     #: Advertise from an older version than is served: some clients read more into the minimum than it says.
     advertised_from: int | None = None
+    #: Brokers ask it of each other, and clients are not told of it.
+    is_among_brokers: bool = False
 
     @property
     def key(self) -> int:
@@ -58,8 +60,12 @@ class Router:
         """The route that serves this version, if any."""
         return self._served.get((key, version))
 
-    def advertised(self) -> list[ApiVersion]:
-        """Every API shown to clients and the versions they may use."""
+    def route_of(self, request: type[Any]) -> Route:
+        """Who answers that kind of request."""
+        return self._routes[request.API_KEY]
+
+    def advertised(self, *, to_brokers: bool = False) -> list[ApiVersion]:
+        """Every API shown to clients, or to other brokers, and the versions they may use."""
         return [
             ApiVersion(
                 api_key=route.key,
@@ -67,6 +73,7 @@ class Router:
                 max_version=route.versions[1],
             )
             for route in sorted(self._routes.values(), key=lambda route: route.key)
+            if to_brokers or not route.is_among_brokers
         ]
 
     def unknown_version(self, key: int) -> ApiVersionsResponse | None:

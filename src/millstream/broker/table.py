@@ -1,5 +1,6 @@
 """The table of routes."""
 
+from millstream.broker.forwarding import by_controller
 from millstream.broker.handlers import (
     api_versions,
     configs,
@@ -9,6 +10,7 @@ from millstream.broker.handlers import (
     log_dirs,
     metadata,
     offsets,
+    orders,
     produce,
     producers,
     topics,
@@ -18,9 +20,11 @@ from millstream.broker.routes import Route, Router
 from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from millstream.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
+from millstream.protocol.messages.alter_partition import AlterPartitionRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
 from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from millstream.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from millstream.protocol.messages.create_partitions import CreatePartitionsRequest
 from millstream.protocol.messages.create_topics import CreateTopicsRequest
 from millstream.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -40,6 +44,7 @@ from millstream.protocol.messages.heartbeat import HeartbeatRequest
 from millstream.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest
 from millstream.protocol.messages.join_group import JoinGroupRequest
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.leave_group import LeaveGroupRequest
 from millstream.protocol.messages.list_groups import ListGroupsRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
@@ -50,8 +55,10 @@ from millstream.protocol.messages.offset_delete import OffsetDeleteRequest
 from millstream.protocol.messages.offset_fetch import OffsetFetchRequest
 from millstream.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from millstream.protocol.messages.produce import ProduceRequest
+from millstream.protocol.messages.stop_replica import StopReplicaRequest
 from millstream.protocol.messages.sync_group import SyncGroupRequest
 from millstream.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
 from millstream.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 #: Everything this broker answers.  ApiVersions is computed from this table, so what we advertise and what we
@@ -63,6 +70,10 @@ ROUTES = Router(
         Route(FetchRequest, fetch.handle),
         Route(ListOffsetsRequest, offsets.list_offsets),
         Route(MetadataRequest, metadata.metadata),
+        Route(LeaderAndIsrRequest, orders.leader_and_isr, is_among_brokers=True),
+        Route(StopReplicaRequest, orders.stop_replica, is_among_brokers=True),
+        Route(UpdateMetadataRequest, orders.update_metadata, is_among_brokers=True),
+        Route(ControlledShutdownRequest, orders.controlled_shutdown, is_among_brokers=True),
         Route(OffsetCommitRequest, groups.commit),
         Route(OffsetFetchRequest, groups.fetch),
         Route(FindCoordinatorRequest, coordinators.find),
@@ -73,8 +84,8 @@ ROUTES = Router(
         Route(DescribeGroupsRequest, groups.describe),
         Route(ListGroupsRequest, groups.list_groups),
         Route(ApiVersionsRequest, api_versions.handle),
-        Route(CreateTopicsRequest, topics.create),
-        Route(DeleteTopicsRequest, topics.delete),
+        Route(CreateTopicsRequest, by_controller(topics.create)),
+        Route(DeleteTopicsRequest, by_controller(topics.delete)),
         Route(DeleteRecordsRequest, topics.delete_records),
         Route(InitProducerIdRequest, producers.init_producer_id),
         Route(OffsetForLeaderEpochRequest, offsets.for_leader_epoch),
@@ -86,9 +97,10 @@ ROUTES = Router(
         Route(DescribeConfigsRequest, configs.describe),
         Route(AlterConfigsRequest, configs.alter),
         Route(DescribeLogDirsRequest, log_dirs.describe),
-        Route(CreatePartitionsRequest, topics.add_partitions),
+        Route(CreatePartitionsRequest, by_controller(topics.add_partitions)),
         Route(DeleteGroupsRequest, groups.delete),
         Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
+        Route(AlterPartitionRequest, orders.alter_partition, is_among_brokers=True),
         Route(DescribeClusterRequest, metadata.cluster),
         Route(DescribeProducersRequest, producers.describe_producers),
         Route(DescribeTransactionsRequest, transactions.describe),

@@ -7,7 +7,7 @@ consumer groups in ``groups``, those of transactions in ``transactions``.
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from millstream.config import groups, log, network, transactions
+from millstream.config import cluster, groups, log, network, transactions
 from millstream.config.listeners import PLAINTEXT, parse_limits, parse_listener, parse_protocol_map
 from millstream.config.setting import (
     BOOLEAN,
@@ -109,7 +109,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
 #: Every setting a broker has, by name.
 BROKER_SETTINGS: dict[str, Setting[Any]] = table(
     setting
-    for declared in (vars(groups), vars(log), vars(network), vars(transactions), globals())
+    for declared in (vars(cluster), vars(groups), vars(log), vars(network), vars(transactions), globals())
     for setting in declared.values()
 )
 
@@ -239,6 +239,9 @@ class BrokerConfig:
                 f"{network.QUEUED_MAX_REQUEST_BYTES.name}={held}: must be -1 or at least "
                 f"{network.SOCKET_REQUEST_MAX_BYTES.name}, {largest}"
             )
+        own, used = self.get(network.LISTENERS), self.get(cluster.INTER_BROKER_LISTENER_NAME)
+        if used is not None and used.upper() not in (parse_listener(text).name for text in own):
+            raise SettingError(f"{cluster.INTER_BROKER_LISTENER_NAME.name}={used}: is not a name in listeners")
         protocols = parse_protocol_map(self.get(network.LISTENER_SECURITY_PROTOCOL_MAP))
         for text in self.get(network.LISTENERS):
             protocol = protocols.get(parse_listener(text).name)

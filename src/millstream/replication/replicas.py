@@ -103,7 +103,7 @@ class Replicas:
 
     def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead or follow each partition as ordered."""
-        stale = self._staleness(order.controller_epoch, order.broker_epoch)
+        stale = self.staleness(order.controller_epoch, order.broker_epoch)
         if stale is not None:
             return LeaderAndIsrResponse(error_code=stale)
         self.controller_epoch = order.controller_epoch
@@ -125,7 +125,7 @@ class Replicas:
 
     def stop(self, order: StopReplicaRequest) -> StopReplicaResponse:
         """Give up each partition as ordered, and its log where that is ordered too."""
-        stale = self._staleness(order.controller_epoch, order.broker_epoch)
+        stale = self.staleness(order.controller_epoch, order.broker_epoch)
         if stale is not None:
             return StopReplicaResponse(error_code=stale)
         self.controller_epoch = order.controller_epoch
@@ -147,10 +147,14 @@ class Replicas:
             ]
         )
 
-    def _staleness(self, controller_epoch: int, broker_epoch: int) -> ErrorCode | None:
+    def staleness(self, controller_epoch: int, broker_epoch: int) -> ErrorCode | None:
+        """Why an order is too old to be followed: of a controller of before, or to this broker in an earlier life.
+
+        A newer life than we know of is our own: the controller may hear of a registration before we do.
+        """
         if controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if broker_epoch not in (-1, self.broker_epoch):
+        if -1 < broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         return None
 
@@ -200,7 +204,9 @@ class Replicas:
         partitions = self._topics.get(topic, {})
         partition = partitions.get(index)
         if partition is None:
-            return ErrorCode.NONE  # Stopped before; an order may come twice.
+            if delete:  # It was stopped before, or its topic was doomed already when this broker started.
+                self._logs.delete(TopicPartition(topic, index))
+            return ErrorCode.NONE
         if 0 <= leader_epoch < partition.role.leadership.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         partition.retire()

@@ -53,6 +53,8 @@ class Logs:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._checkpoints = 0
+        #: Whether every directory was closed cleanly by whoever had it last; known once they are open.
+        self.were_closed = False
         #: Told once of each directory that goes offline, in the midst of whatever found it out: note it, act later.
         self.on_failure: Callable[[LogDirectory], None] = _ignore
         for directory in self.directories:
@@ -64,6 +66,7 @@ class Logs:
     def open(self) -> None:
         """Lock every directory and load its partitions; DirectoryError when none, or another broker's, is left."""
         self._lock()
+        self.were_closed = True
         for directory in self._online():
             try:
                 self._load(directory)
@@ -71,6 +74,7 @@ class Logs:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
+        self.were_closed &= len(self._online()) == len(self.directories)
         if all(directory.failure is not None for directory in self.directories):
             reasons = "; ".join(f"{directory.path}: {directory.failure}" for directory in self.directories)
             raise DirectoryError(f"no log directory can be used: {reasons}")
@@ -122,6 +126,7 @@ class Logs:
     def _load(self, directory: LogDirectory) -> None:
         files, path = directory.files, directory.path
         is_clean = directory.was_closed()
+        self.were_closed &= is_clean
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):

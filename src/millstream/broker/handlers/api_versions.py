@@ -3,6 +3,7 @@
 import re
 
 from millstream.broker.broker import Broker
+from millstream.broker.channels import BROKER_SOFTWARE
 from millstream.broker.connection import Call
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.api_versions import (
@@ -29,9 +30,11 @@ async def handle(broker: Broker, request: ApiVersionsRequest, call: Call) -> Api
         _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if request.client_software_name == BROKER_SOFTWARE:
+        call.connection.is_broker = True
     lowest = 0 if call.version >= ZERO_FROM else 1
     return ApiVersionsResponse(
-        api_keys=broker.advertised_versions,
+        api_keys=broker.versions_for_brokers if call.connection.is_broker else broker.advertised_versions,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=level) for name, level in FEATURES.items()
         ],

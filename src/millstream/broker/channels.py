@@ -1,0 +1,184 @@
+"""Ways to the other brokers: a connection for each kind of request, made when first needed and again when lost.
+
+Answers on one connection come in order, so kinds do not share one: what waits long, a follower's fetch before all,
+must not hold up what is urgent.  Only the controller's orders go together.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from millstream.broker.neighbours import Neighbour
+from millstream.model.errors import CorruptFrame, ProtocolError
+from millstream.net.channel import Connection, outbound_limits, reach
+from millstream.net.network import Network
+from millstream.net.peer import Limits
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from millstream.protocol.messages.stop_replica import StopReplicaRequest
+from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
+
+_log = logging.getLogger(__name__)
+
+#: What a broker says it is to another; it is then told of the requests that only brokers send.
+BROKER_SOFTWARE = "millstream-broker"
+#: How long nobody may answer at an address before it is given up.
+CONNECT_TIMEOUT_S = 10.0
+#: The requests that share a connection, by the API key that names it; any other kind has its own.
+LANES = dict.fromkeys((LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest), LeaderAndIsrRequest.API_KEY)
+
+Find = Callable[[int], Awaitable[Neighbour]]
+Refused = Callable[[int, int], None]
+
+
+class BrokerChannels:
+    """``Channels``: to this broker a call, to the others a connection."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        network: Network,
+        find: Find,
+        here: Callable[[Any], Awaitable[Any]],
+        timeout_ms: Callable[[], int],
+    ) -> None:
+        """``here`` answers what this broker asks itself; ``timeout_ms`` holds for whoever names no other."""
+        self._broker_id = broker_id
+        self._network = network
+        self._find = find
+        self._here = here
+        self._timeout_ms = timeout_ms
+        self._limits = outbound_limits()
+        self._lines: dict[tuple[int, int], Line] = {}
+        #: Told of a broker's id and epoch when its connection was lost and a new one is refused at once: its process
+        #: is dead, and its machine is not.
+        self.on_refused: Refused = lambda broker_id, epoch: None
+
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+        if broker_id == self._broker_id:
+            return await self._here(request)
+        if timeout_ms is None:
+            timeout_ms = self._timeout_ms()
+        return await self._line(broker_id, type(request)).ask(request, timeout_ms / 1000)
+
+    def keep(self, broker_id: int, kind: type[Any]) -> None:
+        """Have a connection for that kind of request before there is one to send, and know of its loss."""
+        if broker_id != self._broker_id:
+            self._line(broker_id, kind).begin()
+
+    def drop(self, broker_id: int) -> None:
+        """The broker is gone or has registered anew: whoever waits for its answer is let go."""
+        for key in [key for key in self._lines if key[0] == broker_id]:
+            self._lines.pop(key).close()
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        for broker_id, _ in list(self._lines):
+            self.drop(broker_id)
+
+    def _line(self, broker_id: int, kind: type[Any]) -> "Line":
+        key = (broker_id, LANES.get(kind, kind.API_KEY))
+        line = self._lines.get(key)
+        if line is None:
+            client_id = f"broker-{self._broker_id}"
+            line = self._lines[key] = Line(broker_id, client_id, self._network, self._find, self._limits, self._refused)
+        return line
+
+    def _refused(self, broker_id: int, epoch: int) -> None:
+        self.on_refused(broker_id, epoch)
+
+
+class Line:
+    """The way to one broker for one kind of request."""
+
+    def __init__(
+        self, broker_id: int, client_id: str, network: Network, find: Find, limits: Limits, on_refused: Refused
+    ) -> None:
+        self._broker_id = broker_id
+        self._client_id = client_id
+        self._network = network
+        self._find = find
+        self._limits = limits
+        self._on_refused = on_refused
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection | Exception] | None = None
+        self._is_closed = False
+
+    async def ask(self, request: Any, timeout_s: float) -> Any:
+        """The answer to ``request``; see ``Channels.send``."""
+        connection = self._connection
+        if connection is None:
+            connection = await self._connected(timeout_s)
+        try:
+            return await connection.call(request, request.RESPONSE, timeout_s=timeout_s)
+        except TimeoutError:
+            connection.close()  # Whatever is asked on it next would wait behind this.
+            raise
+        except CorruptFrame as fault:
+            connection.close()
+            raise ConnectionResetError(f"broker {self._broker_id} answered nonsense: {fault}") from fault
+
+    def begin(self) -> None:
+        """Connect, unless that is done or under way."""
+        if self._connection is None and self._connecting is None and not self._is_closed:
+            self._connecting = asyncio.create_task(self._connect(lost_epoch=None))
+
+    def close(self) -> None:
+        """Hang up for good; whoever waits hears a reset."""
+        self._is_closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _connected(self, timeout_s: float) -> Connection:
+        self.begin()
+        if self._connecting is None:
+            raise ConnectionResetError(f"the way to broker {self._broker_id} was given up")
+        connecting = self._connecting
+        await asyncio.wait([connecting], timeout=timeout_s)
+        if not connecting.done():
+            raise TimeoutError(f"broker {self._broker_id} could not be connected to within {timeout_s:g} s")
+        if connecting.cancelled():
+            raise ConnectionResetError(f"the way to broker {self._broker_id} was given up")
+        outcome = connecting.result()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _connect(self, lost_epoch: int | None) -> Connection | Exception:
+        """A connection, or why there is none; ``lost_epoch`` is that of the broker whose connection was just lost."""
+        try:
+            neighbour = await self._find(self._broker_id)
+            connection = await reach(
+                self._network,
+                neighbour.address,
+                client_id=self._client_id,
+                software=BROKER_SOFTWARE,
+                limits=self._limits,
+                timeout_s=CONNECT_TIMEOUT_S,
+            )
+            await connection.negotiate(CONNECT_TIMEOUT_S)
+            connection.on_closed = lambda: self._lost(connection, neighbour.epoch)
+            if connection.is_closed:
+                raise ConnectionResetError(f"broker {self._broker_id} hung up")
+        except ConnectionRefusedError as error:
+            if lost_epoch is not None:
+                _log.info("broker %d hung up and no longer listens", self._broker_id)
+                self._on_refused(self._broker_id, lost_epoch)
+            return error
+        except (OSError, TimeoutError) as error:
+            return error
+        except (CorruptFrame, ProtocolError) as fault:
+            return ConnectionResetError(f"broker {self._broker_id} is no broker of this kind: {fault}")
+        finally:
+            self._connecting = None
+        self._connection = connection
+        return connection
+
+    def _lost(self, connection: Connection, epoch: int) -> None:
+        """Connect again at once: it is wanted, and a refusal says that the broker is dead."""
+        if self._connection is connection:
+            self._connection = None
+            if not self._is_closed and self._connecting is None:
+                self._connecting = asyncio.create_task(self._connect(epoch))

@@ -1,0 +1,70 @@
+"""Requests that only the controller can answer: clients ask any broker, and brokers pass them on."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from millstream.broker.routes import Handler
+from millstream.model.errors import ErrorCode, ProtocolError
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+#: How long a broker looks for a controller that answers, for whoever says nothing of time.
+TIMEOUT_MS = 30_000
+#: How long it waits before it looks again.
+BACKOFF_S = 0.05
+
+
+def by_controller(handler: Handler) -> Handler:
+    """The same handler on the controller; elsewhere one that has the controller answer.
+
+    What another broker passed on is not passed on again: it looks for the controller itself.
+    """
+
+    async def handle(broker: "Broker", request: Any, call: Any) -> Any:
+        if broker.controller.is_active or call.connection.is_broker:
+            return await handler(broker, request, call)
+        return await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+
+    return handle
+
+
+async def ask_controller(broker: "Broker", request: Any, timeout_ms: int) -> Any:
+    """What the controller of the day answers; one that is gone, or is controller no more, is looked for again.
+
+    TimeoutError when nobody answered in time, NOT_CONTROLLER when nobody was controller.
+    """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_ms / 1000
+    failure: Exception = ProtocolError(ErrorCode.NOT_CONTROLLER, "no broker is controller")
+    while True:
+        controller = broker.id if broker.controller.is_active else broker.cluster.controller_id
+        left_ms = round((deadline_s - loop.time()) * 1000)
+        if controller >= 0 and left_ms > 0:
+            try:
+                response = await broker.channels.send(controller, request, timeout_ms=left_ms)
+            except (OSError, TimeoutError) as error:
+                _log.info("controller %d did not answer: %s", controller, error)
+                failure = TimeoutError(f"controller {controller} did not answer: {error}")
+            else:
+                if not is_of_no_controller(response):
+                    return response
+                failure = ProtocolError(ErrorCode.NOT_CONTROLLER, f"broker {controller} is no longer controller")
+        if loop.time() + BACKOFF_S >= deadline_s:
+            raise failure
+        await asyncio.sleep(BACKOFF_S)
+
+
+def is_of_no_controller(response: Any) -> bool:
+    """Whether a broker answered that it is not the controller: as a whole, or in each row."""
+    if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        return True
+    rows = [row for field in response.FIELDS for row in _rows(getattr(response, field.name))]
+    return bool(rows) and all(getattr(row, "error_code", 0) == ErrorCode.NOT_CONTROLLER for row in rows)
+
+
+def _rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,37 @@
+"""Broker settings of what passes between the brokers of a cluster."""
+
+from millstream.config.setting import BOOLEAN, INT, LONG, SECOND_MS, STRING, Setting, at_least
+
+INTER_BROKER_LISTENER_NAME = Setting[str | None](
+    "inter.broker.listener.name",
+    STRING,
+    default=None,
+    doc="The listener that brokers use among themselves; the first of listeners where it is not set.",
+)
+CONTROLLER_SOCKET_TIMEOUT_MS = Setting(
+    "controller.socket.timeout.ms",
+    INT,
+    default=30 * SECOND_MS,
+    check=at_least(1),
+    doc="How long a broker waits for another's answer before it hangs up and asks again.",
+)
+CONTROLLED_SHUTDOWN_ENABLE = Setting(
+    "controlled.shutdown.enable",
+    BOOLEAN,
+    default=True,
+    doc="Whether a broker that stops first has others lead what it leads.",
+)
+CONTROLLED_SHUTDOWN_MAX_RETRIES = Setting(
+    "controlled.shutdown.max.retries",
+    INT,
+    default=3,
+    check=at_least(1),
+    doc="How often a broker that stops asks to be relieved before it stops all the same.",
+)
+CONTROLLED_SHUTDOWN_RETRY_BACKOFF_MS = Setting(
+    "controlled.shutdown.retry.backoff.ms",
+    LONG,
+    default=5 * SECOND_MS,
+    check=at_least(1),
+    doc="How long it waits between two such attempts, for others to catch up that can take over.",
+)
