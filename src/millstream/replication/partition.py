@@ -3,7 +3,9 @@
 Invariant: records at or above the high watermark are never given to a consumer, whatever they were acknowledged as.
 """
 
-from typing import NamedTuple
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.traffic import TopicTraffic
@@ -14,6 +16,7 @@ from millstream.model.records import ABORT, COMMIT, encode_marker
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
 from millstream.replication import admission
+from millstream.replication.leading import Leading, Pulse
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership, Part, Role
 from millstream.storage.log import AppendOutcome, Log
@@ -24,6 +27,8 @@ ALL_IN_SYNC = -1
 NO_EPOCH = -1
 #: From this transaction version on a marker's epoch is above that of its transaction's records (KIP-890).
 EPOCH_BUMPED_FROM = 2
+
+logger = logging.getLogger(__name__)
 
 
 class ProducerRow(NamedTuple):
@@ -44,10 +49,33 @@ class Divergence(NamedTuple):
     end_offset: int
 
 
-class Partition:
-    """Appends as leader, reads for consumers and followers, and moves the high watermark."""
+class Watcher(Protocol):
+    """A follower's fetch session, as far as one partition concerns it."""
 
-    __slots__ = ("_purgatory", "_watermark", "log", "role", "topic_id", "topic_partition", "traffic")
+    def grew(self) -> None:
+        """There are records that the follower does not have."""
+        ...
+
+    def changed(self) -> None:
+        """Something else is to be told, which can wait."""
+        ...
+
+
+class Partition:
+    """Appends as leader or follower, reads for consumers and followers, and moves the high watermark."""
+
+    __slots__ = (
+        "_is_tail_known",
+        "_purgatory",
+        "_watermark",
+        "log",
+        "on_in_sync",
+        "role",
+        "topic_id",
+        "topic_partition",
+        "traffic",
+        "watchers",
+    )
 
     def __init__(
         self,
@@ -65,8 +93,14 @@ class Partition:
         self.traffic = traffic
         #: None while the log's directory is offline.
         self.log = log
+        #: Followers that are served from here.
+        self.watchers: list[Watcher] = []
+        #: Called when the in-sync set may have to change.
+        self.on_in_sync: Callable[[Partition], None] = _ignore
         self._purgatory = purgatory
         self._watermark = high_watermark
+        #: Whether transactions that ended above the watermark are known; after a start they may not be.
+        self._is_tail_known = False
 
     @property
     def high_watermark(self) -> int:
@@ -94,32 +128,55 @@ class Partition:
         log = self.log
         if log is None or log.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        is_new_epoch = self.role.follow(told)
+        is_new_epoch = self.role.follow(told, log.end_offset, self._now_ms(log))
         self._watermark = min(max(self._watermark, log.start_offset), log.end_offset)
         if self.role.part is Part.LEADER:
             if is_new_epoch:
                 log.epochs.assign(told.leader_epoch, log.end_offset)
+                if self.role.leading is not None:
+                    log.epochs.rewrite()
             self._advance(log)
-        self._purgatory.wake(self)
+        else:
+            log.epochs.truncate_from(log.end_offset)  # An epoch led here in which nothing was written never was.
+        if not self._is_tail_known:
+            self._learn_tail(log)
+        self._changed()
         return ErrorCode.NONE
 
     def retire(self) -> None:
         """The replica is stopped; whoever waits on it is told."""
         self.role.retire()
+        self._changed()
+
+    def _changed(self) -> None:
+        """Whoever waits looks again, followers included."""
         self._purgatory.wake(self)
+        for watcher in self.watchers:
+            watcher.grew()
 
     def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
         """The log, if this broker leads the partition under the epoch that the client knows."""
+        if current_leader_epoch != NO_EPOCH:
+            self._fence(current_leader_epoch)
         if self.role.part is not Part.LEADER:
             self._log()  # That its disk has failed says more than that it does not lead.
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch != NO_EPOCH:
-            epoch = self.role.leadership.leader_epoch
-            if current_leader_epoch < epoch:
-                raise ProtocolError(ErrorCode.FENCED_LEADER_EPOCH)
-            if current_leader_epoch > epoch:
-                raise ProtocolError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return self._log()
+
+    def replica_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
+        """The log, whether this broker leads the partition or follows: consumers may read from either."""
+        if current_leader_epoch != NO_EPOCH:
+            self._fence(current_leader_epoch)
+        if self.role.part is Part.IDLE:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self._log()
+
+    def _fence(self, current_leader_epoch: int) -> None:
+        epoch = self.role.leadership.leader_epoch
+        if current_leader_epoch < epoch:
+            raise ProtocolError(ErrorCode.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > epoch:
+            raise ProtocolError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     # Writing.
 
@@ -149,6 +206,8 @@ class Partition:
         if not outcome.is_duplicate:
             traffic.bytes_in.value += len(records)
             traffic.messages_in.value += header.record_count
+            if role.leading is not None:
+                self._grew(role.leading, outcome.first_offset)
         self._advance(log)
         return outcome
 
@@ -191,6 +250,8 @@ class Partition:
         outcome = log.append(records, ((0, header),), self.role.leadership.leader_epoch, now_ms, is_client=False)
         self.traffic.bytes_in.value += len(records)
         self.traffic.messages_in.value += header.record_count
+        if self.role.leading is not None:
+            self._grew(self.role.leading, outcome.first_offset)
         self._advance(log)
         log.producers.first_unstable_offset(self._watermark)  # Forgets what has ended, also where nobody reads.
         return outcome
@@ -251,14 +312,106 @@ class Partition:
             return self._watermark
         return min(self._watermark, log.flusher.durable_offset)
 
-    def is_settled(self, offset: int) -> bool:
-        """Whether waiting on is pointless: everything below ``offset`` is replicated, or never will be by us."""
-        return self._watermark >= offset or self.role.part is not Part.LEADER
+    def is_settled(self, offset: int, term: int | None = None) -> bool:
+        """Whether waiting on is pointless: everything below ``offset`` is replicated, or never will be by us.
 
-    def note_follower(self, replica: int, end_offset: int) -> None:
-        """A follower asked for what comes at ``end_offset``: it has everything before."""
-        self.role.note_end(replica, end_offset)
-        self._advance(self._log())
+        ``term`` is the role's at the append: whoever has followed since may hold other records at that offset.
+        """
+        is_deposed = self.role.part is not Part.LEADER if term is None else self.role.term != term
+        return self._watermark >= offset or is_deposed
+
+    def outcome_of(self, offset: int, term: int) -> ErrorCode:
+        """What to tell a producer who waited for everything below ``offset`` to be replicated, and does no longer."""
+        if self.role.term != term:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self._watermark < offset:
+            return ErrorCode.REQUEST_TIMED_OUT
+        leading, log = self.role.leading, self.log
+        if leading is not None and log is not None:
+            least = min(log.config.min_insync_replicas, len(self.role.leadership.replicas))
+            if leading.maximal_isr_size < least:
+                return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # Followers of this leader.
+
+    def fetched_by(self, replica: int, fetch_offset: int, broker_epoch: int = -1, pulse: Pulse | None = None) -> None:
+        """A follower whose log agrees with this one asks for what comes at ``fetch_offset``: it has all before."""
+        log, leading = self._log(), self.role.leading
+        follower = None if leading is None else leading.followers.get(replica)
+        if leading is None or follower is None:
+            # As Kafka: it may know of a reassignment that is yet to be told here.
+            raise ProtocolError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"broker {replica} is no replica")
+        if broker_epoch >= 0:
+            if broker_epoch < follower.broker_epoch:
+                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica} was started anew")
+            follower.broker_epoch = broker_epoch
+        if pulse is not None:
+            follower.pulse = pulse
+        follower.fetched(fetch_offset, log.end_offset, self._now_ms(log))
+        if leading.may_join(replica, self._watermark):
+            self.on_in_sync(self)
+        self._advance(log)
+
+    def in_sync_changed(self) -> None:
+        """The controller granted another in-sync set, by which the watermark may move."""
+        if self.role.part is Part.LEADER:
+            self._advance(self._log())
+            self._purgatory.wake(self)
+
+    def _grew(self, leading: Leading, end_before: int) -> None:
+        for follower in leading.followers.values():
+            follower.left_behind(end_before)
+        for watcher in self.watchers:
+            watcher.grew()
+
+    # Following.
+
+    def append_from_leader(self, records: memoryview) -> None:
+        """Append what the leader sent, as it is."""
+        assert self.role.part is Part.FOLLOWER
+        self._log().append_as_follower(records)
+
+    def heed(self, high_watermark: int, start_offset: int) -> None:
+        """Take over the leader's high watermark and where its log starts, as far as this log reaches."""
+        log = self._log()
+        watermark = min(high_watermark, log.end_offset)
+        if watermark > self._watermark:
+            self._watermark = watermark
+            log.producers.first_unstable_offset(watermark)  # Forgets what has ended.
+            self._purgatory.wake(self)
+        if start_offset > log.start_offset:
+            log.advance_start(min(start_offset, self._watermark))
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget records that the leader does not have; which those are, leader epochs have told."""
+        log = self._log()
+        if offset < self._watermark:
+            logger.warning(
+                "%s is cut to %d, below its high watermark %d", self.topic_partition, offset, self._watermark
+            )
+        log.truncate_to(offset)
+        self._was_cut(log)
+
+    def restart_at(self, offset: int) -> None:
+        """Forget everything and begin at ``offset``, where the leader's log starts."""
+        log = self._log()
+        log.restart_at(offset)
+        self._was_cut(log)
+
+    def _was_cut(self, log: Log) -> None:
+        self._watermark = max(min(self._watermark, log.end_offset), log.start_offset)
+        self._learn_tail(log)
+        self._purgatory.wake(self)
+
+    def _learn_tail(self, log: Log) -> None:
+        """Find transactions whose end the watermark has not passed: they hold back readers of committed records."""
+        self._is_tail_known = True
+        if self._watermark < log.end_offset:
+            log.hold_back(self._watermark)
+
+    def _now_ms(self, log: Log) -> int:
+        return int(log.directory.clock.monotonic_s() * 1000)
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log's start up to ``before_offset`` (-1: the high watermark); the new low watermark."""
@@ -293,10 +446,15 @@ class Partition:
         return None
 
     def _advance(self, log: Log) -> None:
-        watermark = self.role.high_watermark(self._watermark, log.end_offset)
+        leading = self.role.leading
+        watermark = log.end_offset
+        if leading is not None:
+            watermark = leading.high_watermark(self._watermark, watermark, log.config.min_insync_replicas)
         if watermark != self._watermark:
             self._watermark = watermark
             self._purgatory.wake(self)
+            for watcher in self.watchers:
+                watcher.changed()
 
     def _log(self) -> Log:
         if self.log is None or self.log.is_offline:
@@ -304,3 +462,7 @@ class Partition:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.topic_partition} is offline"
             )
         return self.log
+
+
+def _ignore(partition: Partition) -> None:
+    """Nobody wants to know."""

@@ -1,12 +1,13 @@
 """A replica's part in its partition, decided without I/O.
 
 The controller says who leads; a message with an older epoch than one already followed is stale and changes
-nothing.  A leader's high watermark is the lowest log end of the in-sync replicas, and never goes back.
+nothing.  What a leader knows of the other replicas is in ``leading``.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from millstream.replication.leading import Leading, Proposal
 
 NO_LEADER = -1
 
@@ -42,7 +43,7 @@ class Leadership:
 class Role:
     """One replica's standing: its part, the leadership it follows and, as leader, what followers have."""
 
-    __slots__ = ("_ends", "broker_id", "leadership", "others_in_sync", "part")
+    __slots__ = ("broker_id", "leadership", "leading", "others_in_sync", "part", "term")
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -50,7 +51,10 @@ class Role:
         self.leadership = Leadership()
         #: In-sync replicas besides the leader itself; empty on a cluster of one.
         self.others_in_sync: tuple[int, ...] = ()
-        self._ends: dict[int, int] = {}
+        #: What is known of the other replicas; None where there are none, or another leads.
+        self.leading: Leading | None = None
+        #: Counts how often this replica ceased to lead: what it appended before may be gone.
+        self.term = 0
 
     def is_stale(self, told: Leadership) -> bool:
         """Whether ``told`` was overtaken by what is already followed."""
@@ -59,37 +63,52 @@ class Role:
             told.leader_epoch == known.leader_epoch and told.partition_epoch < known.partition_epoch
         )
 
-    def follow(self, told: Leadership) -> bool:
-        """Take the part that ``told`` gives this broker; says whether the leader epoch is new."""
+    def follow(self, told: Leadership, own_end: int = 0, now_ms: int = 0) -> bool:
+        """Take the part that ``told`` gives this broker, whose log ends at ``own_end``; is the leader epoch new?"""
         assert not self.is_stale(told)
-        is_new_epoch = told.leader_epoch > self.leadership.leader_epoch
-        part = Part.LEADER if told.leader == self.broker_id else Part.FOLLOWER
-        self._enter(part)
+        known = self.leadership
+        is_new_epoch = told.leader_epoch > known.leader_epoch
+        is_news = is_new_epoch or told.partition_epoch > known.partition_epoch
+        self._enter(Part.LEADER if told.leader == self.broker_id else Part.FOLLOWER)
         self.leadership = told
-        is_leader = part is Part.LEADER
-        self.others_in_sync = tuple(id_ for id_ in told.isr if id_ != self.broker_id) if is_leader else ()
-        if is_new_epoch:
-            self._ends.clear()
+        if self.part is not Part.LEADER:
+            self._forget()
+            return is_new_epoch
+        self.others_in_sync = tuple(id_ for id_ in told.isr if id_ != self.broker_id)
+        everyone = told.replicas + tuple(id_ for id_ in told.isr if id_ not in told.replicas)
+        if not any(id_ != self.broker_id for id_ in everyone):
+            self.leading = None
+        elif is_new_epoch or self.leading is None:
+            self.leading = Leading(self.broker_id, everyone, told.isr, own_end, now_ms)
+        elif is_news:  # What is told again settles nothing: a proposal may still be on its way.
+            self.leading.told(everyone, told.isr, now_ms)
         return is_new_epoch
+
+    def granted(self, proposal: Proposal, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """The controller took over what this leader proposed; False when that is no news any more."""
+        known = self.leadership
+        if (
+            self.leading is None
+            or proposal.leader_epoch != known.leader_epoch
+            or partition_epoch < known.partition_epoch
+            or not self.leading.granted(proposal, isr)
+        ):
+            return False
+        self.leadership = replace(known, isr=isr, partition_epoch=partition_epoch)
+        self.others_in_sync = tuple(id_ for id_ in isr if id_ != self.broker_id)
+        return True
 
     def retire(self) -> None:
         """The replica is stopped here."""
         self._enter(Part.IDLE)
+        self._forget()
+
+    def _forget(self) -> None:
         self.others_in_sync = ()
-        self._ends.clear()
-
-    def note_end(self, replica: int, end_offset: int) -> None:
-        """A follower has everything below ``end_offset``."""
-        assert self.part is Part.LEADER
-        self._ends[replica] = end_offset
-
-    def high_watermark(self, current: int, own_end: int) -> int:
-        """Where the watermark belongs now; a follower that never fetched holds it where it is."""
-        return max(current, min(own_end, *self._other_ends(current))) if self.others_in_sync else own_end
-
-    def _other_ends(self, unknown: int) -> Iterable[int]:
-        return (self._ends.get(replica, unknown) for replica in self.others_in_sync)
+        self.leading = None
 
     def _enter(self, part: Part) -> None:
         assert part in TRANSITIONS[self.part], f"{self.part} cannot become {part}"
+        if self.part is Part.LEADER and part is not Part.LEADER:
+            self.term += 1
         self.part = part

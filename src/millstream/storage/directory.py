@@ -41,6 +41,7 @@ class LogDirectory:
         "files",
         "is_start_moved",
         "logs",
+        "on_cut",
         "on_failure",
         "on_rollback",
         "open_files",
@@ -62,6 +63,8 @@ class LogDirectory:
         self.is_start_moved = False
         #: Told once, when the directory goes offline.
         self.on_failure: Callable[[LogDirectory], None] = _ignore
+        #: Told when a log lost records at its end.
+        self.on_cut: Callable[[Log], None] = _ignore
         #: Told when a log's recovery point went back, which must be on disk before the log grows again.
         self.on_rollback: Callable[[LogDirectory], None] = _ignore
         #: Files and folders to be removed, and when.
@@ -156,5 +159,5 @@ class LogDirectory:
                 self._written[name] = version
 
 
-def _ignore(directory: LogDirectory) -> None:
+def _ignore(_: object) -> None:
     """Nobody wants to know."""

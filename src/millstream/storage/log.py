@@ -467,6 +467,10 @@ class Log:
         """Remove everything and begin again at ``offset``."""
         trimming.restart_at(self, offset)
 
+    def hold_back(self, high_watermark: int) -> None:
+        """Find the transactions again that ended at or above ``high_watermark``, for readers of committed records."""
+        trimming.hold_back(self, high_watermark)
+
     def advance_start(self, offset: int) -> None:
         """Let the log start at ``offset``; what lies before is no longer read, and its segments go in time."""
         trimming.advance_start(self, offset)
@@ -489,6 +493,7 @@ class Log:
         self._forget_recent()
         self.end_offset = end_offset
         self.flusher.note_cut(end_offset)
+        self.directory.on_cut(self)
         if self.recovery_point > end_offset:
             self.recovery_point = end_offset
             self.directory.on_rollback(self.directory)

@@ -333,6 +333,10 @@ class ProducerStates:
             return unreplicated if undecided is None else undecided
         return min(undecided, unreplicated)
 
+    def hold_back(self, ended: list[CompletedTransaction]) -> None:
+        """Remember transactions that the high watermark has not passed, which a snapshot does not tell of."""
+        self._completed = ended
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have been silent for ``expiration_ms``, unless a transaction of theirs is open."""
         gone = [

@@ -24,6 +24,14 @@ def reload_producers(log: "Log", end_offset: int) -> None:
     log.producers.end_offset = end_offset
 
 
+def ended_after(log: "Log", offset: int) -> list[CompletedTransaction]:
+    """The transactions whose markers lie at ``offset`` or later."""
+    if not any(producer.coordinator_epoch >= 0 for producer in log.producers):
+        return []  # No marker was ever written.
+    found = _replay(log, ProducerStates(), offset, log.segments[0].base_offset, log.end_offset)
+    return [ended for ended in found if ended.last_offset >= offset]
+
+
 def aborted_of(log: "Log", segment: Segment) -> AbortedIndex | None:
     """The segment's aborted transactions, found again in the log where the file is damaged."""
     index = segment.aborted

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.storage import retention
-from millstream.storage.replay import aborted_of, reload_producers
+from millstream.storage.replay import aborted_of, ended_after, reload_producers
 from millstream.storage.retention import SegmentFacts
 from millstream.storage.segment import Segment
 from millstream.storage.walk import DamagedBatch
@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 def truncate_to(log: "Log", offset: int) -> None:
     """Remove every batch with an offset at or after ``offset``; one that spans it goes whole."""
     if offset >= log.end_offset:
+        log.epochs.truncate_from(log.end_offset)  # One may begin there that nothing was written under.
         return
     if offset < log.start_offset:
         restart_at(log, offset)
@@ -70,6 +71,14 @@ def restart_at(log: "Log", offset: int) -> None:
         log.snapshots.remove_after(-1)
         log.producers.clear(offset)
         log.directory.on_rollback(log.directory)
+    except OSError as error:
+        raise log.directory.fail(error) from error
+
+
+def hold_back(log: "Log", high_watermark: int) -> None:
+    """Find the transactions again that ended at or above ``high_watermark``."""
+    try:
+        log.producers.hold_back(ended_after(log, high_watermark))
     except OSError as error:
         raise log.directory.fail(error) from error
 

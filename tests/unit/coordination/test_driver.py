@@ -199,7 +199,7 @@ async def test_answers_wait_for_the_replicas_and_reads_with_them() -> None:
     await asyncio.sleep(1)
     assert not added.done()
     assert not shown.done()
-    ground.partition.note_follower(1, 1)
+    ground.partition.fetched_by(1, 1)
     assert [await added, await shown] == [4, 4]
 
 
@@ -210,7 +210,7 @@ async def test_replicas_that_lag_too_long_have_the_client_ask_again() -> None:
     with pytest.raises(ProtocolError, match="COORDINATOR_NOT_AVAILABLE"):
         await ask(shard, Add(4))
     assert asyncio.get_running_loop().time() == 5.0
-    ground.partition.note_follower(1, 1)
+    ground.partition.fetched_by(1, 1)
     assert await ask(shard, Show()) == 4, "what was decided stands"
 
 
@@ -238,7 +238,7 @@ async def test_orders_wait_for_the_replicas_for_as_long_as_it_takes() -> None:
         await asyncio.gather(ask(shard, Add(1)), ask(shard, Errand(5)))
     await asyncio.sleep(600)
     assert ground.performed == []
-    ground.partition.note_follower(1, 1)
+    ground.partition.fetched_by(1, 1)
     await asyncio.sleep(0)
     assert ground.performed == [5]
 
@@ -249,7 +249,7 @@ async def test_an_order_that_is_no_longer_wanted_when_it_is_safe_is_dropped() ->
     shard = ground.shard()
     waiting = [asyncio.ensure_future(ask(shard, each)) for each in (Add(1), Errand(5), Add(6))]
     await asyncio.sleep(0)
-    ground.partition.note_follower(1, 2)
+    ground.partition.fetched_by(1, 2)
     await asyncio.gather(*waiting)
     assert ground.performed == []
 

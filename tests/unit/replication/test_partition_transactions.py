@@ -159,9 +159,9 @@ def test_a_transaction_ends_for_readers_once_its_marker_is_replicated() -> None:
     partition = leading(isr=(1, 2))
     begin(partition)
     end(partition)
-    partition.note_follower(2, 1)
+    partition.fetched_by(2, 1)
     assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
-    partition.note_follower(2, 2)
+    partition.fetched_by(2, 2)
     assert (partition.high_watermark, partition.last_stable_offset) == (2, 2)
 
 

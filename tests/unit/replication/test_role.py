@@ -1,12 +1,18 @@
-"""Who leads, who follows, and how far everyone has come."""
+"""Who leads, who follows, and what the controller's word changes."""
 
 import pytest
 
 from millstream.replication.role import TRANSITIONS, Leadership, Part, Role
 
 
-def led(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3), partition_epoch: int = 0) -> Leadership:
-    return Leadership(1, leader, epoch, isr, partition_epoch, (1, 2, 3))
+def led(
+    leader: int,
+    epoch: int,
+    isr: tuple[int, ...] = (1, 2, 3),
+    partition_epoch: int = 0,
+    replicas: tuple[int, ...] = (1, 2, 3),
+) -> Leadership:
+    return Leadership(1, leader, epoch, isr, partition_epoch, replicas)
 
 
 def test_a_newer_epoch_is_followed_and_an_older_one_is_stale() -> None:
@@ -23,33 +29,65 @@ def test_a_newer_epoch_is_followed_and_an_older_one_is_stale() -> None:
 def test_the_same_epoch_with_a_newer_isr_keeps_what_followers_have() -> None:
     role = Role(1)
     role.follow(led(1, epoch=5))
-    role.note_end(2, 10)
-    role.note_end(3, 4)
-    assert role.high_watermark(0, 10) == 4
+    assert role.leading is not None
+    role.leading.followers[2].fetched(10, 10, 0)
+    role.leading.followers[3].fetched(4, 10, 0)
+    assert role.leading.high_watermark(0, 10, 1) == 4
     assert not role.follow(led(1, epoch=5, isr=(1, 2), partition_epoch=1))
-    assert role.high_watermark(4, 10) == 10
+    assert role.leading.high_watermark(4, 10, 1) == 10
     assert role.is_stale(led(1, epoch=5, partition_epoch=0))
 
 
-def test_a_follower_not_heard_of_holds_the_watermark() -> None:
+def test_a_new_epoch_of_the_same_leader_forgets_what_followers_had() -> None:
     role = Role(1)
     role.follow(led(1, epoch=5))
-    role.note_end(2, 10)
-    assert role.high_watermark(7, 10) == 7
+    before = role.leading
+    assert role.follow(led(1, epoch=6))
+    assert role.leading is not before
+    assert role.term == 0, "it never ceased to lead"
 
 
-def test_the_watermark_never_goes_back() -> None:
+def test_whoever_ceases_to_lead_begins_another_term() -> None:
     role = Role(1)
     role.follow(led(1, epoch=5))
-    role.note_end(2, 3)
-    role.note_end(3, 3)
-    assert role.high_watermark(7, 10) == 7
+    role.follow(led(2, epoch=6))
+    role.follow(led(1, epoch=7))
+    assert role.term == 1
+    role.retire()
+    assert role.term == 2
 
 
-def test_alone_in_sync_the_watermark_is_the_end() -> None:
+def test_a_partition_without_other_replicas_has_nobody_to_wait_for() -> None:
     role = Role(1)
-    role.follow(led(1, epoch=0, isr=(1,)))
-    assert role.high_watermark(0, 42) == 42
+    role.follow(led(1, epoch=0, isr=(1,), replicas=(1,)))
+    assert role.leading is None
+    role.follow(led(1, epoch=0, isr=(1,), partition_epoch=1, replicas=(1, 2)))
+    assert role.leading is not None
+
+
+def test_what_is_told_again_leaves_a_proposal_open_and_what_is_new_settles_it() -> None:
+    role = Role(1)
+    role.follow(led(1, epoch=5, isr=(1, 2)))
+    assert role.leading is not None
+    role.leading.followers[3].fetched(0, 0, 0)
+    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100)
+    assert proposal is not None
+    role.follow(led(1, epoch=5, isr=(1, 2)))
+    assert role.leading.maybe == {1, 2, 3}
+    role.follow(led(1, epoch=5, isr=(1, 2), partition_epoch=1))
+    assert role.leading.maybe == set()
+    assert not role.granted(proposal, (1, 2, 3), 2), "it is out of date"
+
+
+def test_a_grant_is_the_new_leadership() -> None:
+    role = Role(1)
+    role.follow(led(1, epoch=5, isr=(1, 2)))
+    assert role.leading is not None
+    role.leading.followers[3].fetched(0, 0, 0)
+    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100)
+    assert proposal is not None
+    assert role.granted(proposal, (1, 2, 3), 1)
+    assert (role.leadership.isr, role.leadership.partition_epoch, role.others_in_sync) == ((1, 2, 3), 1, (2, 3))
 
 
 @pytest.mark.parametrize("part", list(Part))

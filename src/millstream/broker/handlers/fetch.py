@@ -19,8 +19,9 @@ from millstream.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from millstream.replication.fetch_sessions import Key, View, Wanted
-from millstream.replication.partition import Partition
+from millstream.replication.fetch_sessions import NO_SESSION, Key, View, Wanted
+from millstream.replication.partition import NO_EPOCH, Partition
+from millstream.replication.serving import grouped, is_urgent
 from millstream.storage.log import Log
 
 READ_COMMITTED = 1
@@ -32,6 +33,12 @@ LOST = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse:
     """Answer what is there; with less than min_bytes of it, wait for more until max_wait_ms have passed."""
+    state = request.replica_state
+    replica_id = request.replica_id if state is None else state.replica_id
+    if replica_id >= 0:
+        return await _handle_follower(
+            broker, request, call, replica_id, NO_EPOCH if state is None else state.replica_epoch
+        )
     view = broker.fetch_sessions.view(
         request.session_id, request.session_epoch, _named(request), _forgotten(request), broker.clock.now_ms()
     )
@@ -43,6 +50,38 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
         if not piece.is_at_hand():
             await piece.warm(broker.workers)
     return fetching.answer()
+
+
+async def _handle_follower(
+    broker: Broker, request: FetchRequest, call: Call, replica_id: int, broker_epoch: int
+) -> FetchResponse:
+    """As for consumers, but up to the log's end, and by sessions that know which partitions have news."""
+    session = broker.serving.session(
+        request.session_id, request.session_epoch, replica_id, broker_epoch, lambda: call.connection.is_closed
+    )
+    try:
+        for key in _forgotten(request):
+            session.forget(key)
+        for key, wanted in _named(request):
+            session.name(key, wanted)
+        bytes_max = min(request.max_bytes, broker.fetch_bytes_max)
+        rows, found = broker.serving.read(session, bytes_max)
+        if not found and request.max_wait_ms > 0 and not any(is_urgent(row) for _, row in rows):
+            is_due = await session.wait(request.max_wait_ms)
+            more, found = broker.serving.read(session, bytes_max) if is_due else ([], [])
+            rows = [*rows, *more]
+    finally:
+        if session.id == NO_SESSION:
+            session.close()
+    for partition, log, offset, records, row in found:
+        piece = Piece(log, offset, records, row, partition.traffic)
+        if not piece.is_at_hand():
+            await piece.warm(broker.workers)
+    responses = [
+        FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)
+        for (topic, topic_id), partitions in grouped(rows).items()
+    ]
+    return FetchResponse(session_id=session.id, responses=responses)
 
 
 def _named(request: FetchRequest) -> Iterator[tuple[Key, Wanted]]:
@@ -109,7 +148,6 @@ class Fetching:
     __slots__ = (
         "_broker",
         "_is_past_segment",
-        "_replica_id",
         "_request",
         "_rows",
         "_size",
@@ -122,8 +160,6 @@ class Fetching:
         self._broker = broker
         self._request = request
         self._view = view
-        state = request.replica_state
-        self._replica_id = request.replica_id if state is None else state.replica_id
         self._rows: list[tuple[Key, Wanted, PartitionData]] = []
         self._size = 0
         self._is_past_segment = False
@@ -163,8 +199,7 @@ class Fetching:
 
     def answer(self) -> FetchResponse:
         """The rows as the client's version groups them; in a session, only those with news."""
-        if self._replica_id < 0:
-            self._count()
+        self._count()
         session = self._view.session
         responses: list[FetchableTopicResponse] = []
         for key, wanted, row in self._rows:
@@ -213,10 +248,7 @@ class Fetching:
     def _read_partition(self, partition: Partition, key: Key, wanted: Wanted, left: int) -> PartitionData:
         log = partition.leader_log(wanted.current_leader_epoch)
         aborted: list[AbortedTransaction] | None = None
-        if self._replica_id >= 0:
-            partition.note_follower(self._replica_id, wanted.fetch_offset)
-            upper, stable_offset = log.end_offset, partition.last_stable_offset
-        elif self._request.isolation_level == READ_COMMITTED:
+        if self._request.isolation_level == READ_COMMITTED:
             upper = stable_offset = partition.last_stable_offset
             aborted = []
         else:

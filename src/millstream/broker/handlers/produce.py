@@ -29,8 +29,8 @@ ZSTD_FROM_VERSION = 7
 #: The byte of a batch that names its codec.
 LAST_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
 
-#: A partition whose append the answer waits for, up to which offset, and its row of the answer.
-Owed = tuple[Partition, int, PartitionProduceResponse]
+#: A partition whose append the answer waits for, up to which offset, in which term, and its row of the answer.
+Owed = tuple[Partition, int, int, PartitionProduceResponse]
 
 
 async def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
@@ -114,7 +114,7 @@ class Appending:
             index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
         )
         if partition.high_watermark <= last or log.needs_flush:
-            self.owed.append((partition, last + 1, row))
+            self.owed.append((partition, last + 1, partition.role.term, row))
         return row
 
     def _guard(self, data: PartitionProduceData) -> Verification | None:
@@ -131,7 +131,7 @@ class Appending:
 
     async def settle(self) -> None:
         """Wait for the disk where a topic asks for it, and for the in-sync replicas where the client does."""
-        for partition, _, row in self.owed:
+        for partition, _, _, row in self.owed:
             try:
                 await partition.flushed(self._broker.workers)
             except ProtocolError as refusal:
@@ -139,14 +139,13 @@ class Appending:
         if self._acks != ALL_IN_SYNC:
             return
         await self._broker.purgatory.until(
-            lambda: all(partition.is_settled(offset) for partition, offset, _ in self.owed),
-            watching=[partition for partition, _, _ in self.owed],
+            lambda: all(partition.is_settled(offset, term) for partition, offset, term, _ in self.owed),
+            watching=[partition for partition, _, _, _ in self.owed],
             timeout_ms=self._request.timeout_ms,
         )
-        for partition, offset, row in self.owed:
-            if partition.high_watermark < offset and not row.error_code:
-                is_deposed = partition.is_settled(offset)
-                row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_deposed else ErrorCode.REQUEST_TIMED_OUT
+        for partition, offset, term, row in self.owed:
+            if not row.error_code:
+                row.error_code = partition.outcome_of(offset, term)
 
     # What must be known before anything is appended.
 

@@ -1,0 +1,266 @@
+"""What followers fetch from here: sessions that know which of their partitions have news, and look at no others.
+
+A follower names a partition whenever it stands elsewhere than before.  In between, the partition itself tells its
+watchers that it grew, so that a fetch costs what has changed, however many partitions the session has.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID
+from millstream.model.slices import FileSlice
+from millstream.protocol.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
+from millstream.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, FULL_EPOCH, NO_SESSION, Key, Wanted
+from millstream.replication.leading import Pulse
+from millstream.replication.partition import Partition
+from millstream.replication.replicas import Replicas
+from millstream.storage.log import Log
+
+#: Refusals that tell a follower to wait for word from the controller.
+LOST = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class Found(NamedTuple):
+    """Records for a follower, and the row they answer."""
+
+    partition: Partition
+    log: Log
+    offset: int
+    records: FileSlice
+    row: PartitionData
+
+
+class Standing:
+    """One partition in a follower's session; the partition tells it of its changes."""
+
+    __slots__ = ("is_moved", "key", "partition", "session", "wanted")
+
+    def __init__(self, session: "FollowerSession", key: Key, wanted: Wanted) -> None:
+        self.session = session
+        self.key = key
+        self.wanted = wanted
+        #: Whether the follower stands elsewhere than when it was last looked at.
+        self.is_moved = True
+        self.partition: Partition | None = None
+
+    def grew(self) -> None:
+        self.session.pending[self.key] = self
+        self.session.wake()
+
+    def changed(self) -> None:
+        self.session.pending[self.key] = self
+
+    def watch(self, partition: Partition | None) -> None:
+        """Be told of this partition's changes from now on."""
+        if partition is not self.partition:
+            if self.partition is not None:
+                self.partition.watchers.remove(self)
+            self.partition = partition
+            if partition is not None:
+                partition.watchers.append(self)
+
+
+class FollowerSession:
+    """One fetcher of one follower."""
+
+    def __init__(self, id_: int, replica_id: int, broker_epoch: int, is_gone: Callable[[], bool]) -> None:
+        self.id = id_
+        self.epoch = 1
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        #: Whether nobody can ask for this session any more.
+        self.is_gone = is_gone
+        self.pulse = Pulse()
+        self.standings: dict[Key, Standing] = {}
+        #: Those with something to tell, maybe.
+        self.pending: dict[Key, Standing] = {}
+        self._waiter: asyncio.Future[bool] | None = None
+
+    def name(self, key: Key, wanted: Wanted) -> None:
+        """The follower stands there."""
+        standing = self.standings.get(key)
+        if standing is None:
+            standing = self.standings[key] = Standing(self, key, wanted)
+        else:
+            standing.wanted.move_to(wanted)
+            standing.is_moved = True
+        self.pending[key] = standing
+
+    def forget(self, key: Key) -> None:
+        standing = self.standings.pop(key, None)
+        if standing is not None:
+            standing.watch(None)
+            self.pending.pop(key, None)
+
+    def close(self) -> None:
+        """Watch nothing any more; whoever waits is answered."""
+        for key in list(self.standings):
+            self.forget(key)
+        self.supersede()
+
+    # Waiting.
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(True)
+
+    def supersede(self) -> None:
+        """The follower has asked anew before it was answered: what is there is told with the newer answer."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(False)
+
+    async def wait(self, timeout_ms: int) -> bool:
+        """Return when a partition grew or the time is over; False when a newer fetch has come."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiter = waiter
+        timer = loop.call_later(timeout_ms / 1000, self._expire, waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            if self._waiter is waiter:
+                self._waiter = None
+
+    @staticmethod
+    def _expire(waiter: asyncio.Future[bool]) -> None:
+        if not waiter.done():
+            waiter.set_result(True)
+
+
+class Serving:
+    """Every follower's sessions, and what they find."""
+
+    def __init__(self, replicas: Replicas, new_id: Callable[[], int], now_ms: Callable[[], int]) -> None:
+        self._replicas = replicas
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._sessions: dict[int, FollowerSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def session(
+        self, session_id: int, epoch: int, replica_id: int, broker_epoch: int, is_gone: Callable[[], bool]
+    ) -> FollowerSession:
+        """The session this fetch belongs to, made, moved on or ended as its epoch says."""
+        if epoch in (FULL_EPOCH, FINAL_EPOCH):
+            self._close(session_id)
+            session = FollowerSession(NO_SESSION, replica_id, broker_epoch, is_gone)
+            if epoch == FULL_EPOCH:
+                self._open(session)
+        else:
+            known = self._sessions.get(session_id)
+            if known is None or known.replica_id != replica_id:
+                raise ProtocolError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no session {session_id}")
+            if epoch != known.epoch:
+                raise ProtocolError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"epoch {epoch}, not {known.epoch}")
+            session = known
+            session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+            session.supersede()
+        session.broker_epoch = broker_epoch
+        session.pulse.ms = self._now_ms()
+        return session
+
+    def _open(self, session: FollowerSession) -> None:
+        for known in list(self._sessions.values()):
+            if known.is_gone():
+                self._close(known.id)
+        while session.id == NO_SESSION or session.id in self._sessions:
+            session.id = self._new_id()
+        self._sessions[session.id] = session
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    # Reading.
+
+    def read(self, session: FollowerSession, bytes_max: int) -> tuple[list[tuple[Key, PartitionData]], list[Found]]:
+        """The rows that say something new, and the records in them; what does not fit waits for the next fetch."""
+        rows: list[tuple[Key, PartitionData]] = []
+        found: list[Found] = []
+        left, pending = bytes_max, session.pending
+        for key, standing in list(pending.items()):
+            if left <= 0 and found and not standing.is_moved:
+                continue
+            del pending[key]
+            row = self._row(session, standing, left, found)
+            records = row.records
+            if records:
+                left -= len(records)
+            is_news = standing.wanted.is_news(
+                has_records=bool(records),
+                error=row.error_code != 0 or row.diverging_epoch is not None,
+                high_watermark=row.high_watermark,
+                log_start_offset=row.log_start_offset,
+            )
+            if is_news:
+                rows.append((key, row))
+        return rows, found
+
+    def _row(self, session: FollowerSession, standing: Standing, left: int, found: list[Found]) -> PartitionData:
+        key, partition = standing.key, None
+        try:
+            name = self._replicas.topic_name(key.topic_id) if key.topic_id != ZERO_UUID else key.topic
+            partition = self._replicas.find(name, key.partition)
+            standing.watch(partition)
+            return self._read(session, standing, partition, left, found)
+        except ProtocolError as refusal:
+            standing.is_moved = False
+            row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")
+            if partition is None:
+                standing.watch(None)
+            elif refusal.code in LOST:
+                leadership = partition.role.leadership
+                row.current_leader = LeaderIdAndEpoch(leader_id=leadership.leader, leader_epoch=leadership.leader_epoch)
+            return row
+
+    def _read(
+        self, session: FollowerSession, standing: Standing, partition: Partition, left: int, found: list[Found]
+    ) -> PartitionData:
+        wanted = standing.wanted
+        log = partition.leader_log(wanted.current_leader_epoch)
+        divergence = None
+        if standing.is_moved and wanted.last_fetched_epoch >= 0:
+            divergence = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+        if divergence is None and standing.is_moved:
+            if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
+                raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted.fetch_offset} is not in the log")
+            # Only now, for a follower that has something else at its end has not got what is here.
+            partition.fetched_by(session.replica_id, wanted.fetch_offset, session.broker_epoch, session.pulse)
+        standing.is_moved = False
+        row = PartitionData(
+            partition_index=standing.key.partition,
+            high_watermark=partition.high_watermark,
+            log_start_offset=log.start_offset,
+            records=b"",
+        )
+        if divergence is not None:
+            row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
+        elif left > 0 or not found:
+            records = log.read(wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), log.end_offset)
+            if records is not None and (records.length <= left or not found):
+                row.records = records
+                found.append(Found(partition, log, wanted.fetch_offset, records, row))
+            elif records is not None:
+                session.pending[standing.key] = standing
+        elif wanted.fetch_offset < log.end_offset:
+            session.pending[standing.key] = standing
+        return row
+
+
+def is_urgent(row: PartitionData) -> bool:
+    """Whether the follower must hear of it at once."""
+    return row.error_code != 0 or row.diverging_epoch is not None
+
+
+def grouped(rows: Iterable[tuple[Key, PartitionData]]) -> dict[tuple[str, bytes], list[PartitionData]]:
+    """Rows by their topics, as an answer holds them."""
+    topics: dict[tuple[str, bytes], list[PartitionData]] = {}
+    for key, row in rows:
+        topics.setdefault((key.topic, key.topic_id), []).append(row)
+    return topics
