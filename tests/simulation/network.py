@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -79,9 +79,9 @@ class SimNetwork:
         self._next_port += 1
         link = Link(self, (origin, server.node), (("10.0.0.1", self._next_port), (host, port)))
         self._links.append(link)
-        link.ends[1].begin(server.factory, server.context)
+        link.ends[1].accept_soon(server)
         await asyncio.sleep(self.latency_s())
-        ours = link.ends[0].begin(factory, copy_context())
+        ours = link.ends[0].begin(factory)
         return link.ends[0], ours
 
     # What a test does to the network.
@@ -98,16 +98,24 @@ class SimNetwork:
         """One way only: ``target`` no longer hears ``origin``."""
         self._cuts.add((origin, target))
 
+    def mend(self, ways: Iterable[tuple[str, str]]) -> None:
+        """These cuts end, each ``(origin, target)``; what waited is delivered."""
+        self._cuts.difference_update(ways)
+        self._let_through()
+
     def heal(self) -> None:
         """Everyone hears everyone again; what waited is delivered."""
         self._cuts.clear()
+        self._let_through()
+
+    def _let_through(self) -> None:
         knocking, self._knocking = self._knocking, []
         for knock in knocking:
             if not knock.done():
                 knock.set_result(None)
         for link in list(self._links):
             for end in link.ends:
-                end.pump()
+                end.deliver_soon()
 
     def reset(self, *nodes: str) -> int:
         """Reset every connection between these nodes (of this node, when it is one); says how many."""
@@ -205,7 +213,7 @@ class Link:
     def reset(self) -> None:
         """Both ends lose the connection now, and what was under way is gone."""
         for end in self.ends:
-            end.lose(ConnectionResetError(104, "connection reset by the network"))
+            end.lose_soon(ConnectionResetError(104, "connection reset by the network"))
 
     def ended(self) -> None:
         """One end is gone; when both are, so is the link."""
@@ -239,9 +247,9 @@ class SimTransport(asyncio.Transport):
         self._ended = False
         self.is_lost = False
 
-    def begin(self, factory: Callable[[], P], context: Context) -> P:
-        """The connection stands; a new protocol has it, and is called as its node from now on."""
-        self._context = context
+    def begin(self, factory: Callable[[], P]) -> P:
+        """The connection stands; a new protocol has it, and is called as whoever begins it from now on."""
+        self._context = copy_context()
         protocol = self._call(factory)
         self._protocol = protocol
         self._call(protocol.connection_made, self)
@@ -249,6 +257,11 @@ class SimTransport(asyncio.Transport):
             self.lose(self._lost_early)
         self.peer.pump()
         return protocol
+
+    def accept_soon(self, server: SimServer) -> None:
+        """Let the server's node take the connection, when it runs."""
+        self._context = server.context
+        self._loop.call_soon(self._accept, server.factory, context=server.context)
 
     # asyncio's side.
 
@@ -334,6 +347,15 @@ class SimTransport(asyncio.Transport):
         self._call(self._protocol.connection_lost, error)
         self._link.ended()
 
+    def lose_soon(self, error: Exception, after_s: float = 0) -> None:
+        """The same as this end's own node, which hears of it when it runs; what was under way is gone at once."""
+        self._drop()
+        self._loop.call_later(after_s, self.lose, error, context=self._context)
+
+    def deliver_soon(self) -> None:
+        """Let the other end's node take what has arrived for it."""
+        self._loop.call_soon(self.pump, context=self.peer._context)
+
     def die(self) -> None:
         """This end's process is gone: it is told nothing, the other hears a reset."""
         self.is_lost = self._closing = True
@@ -350,7 +372,7 @@ class SimTransport(asyncio.Transport):
         while self._under_way and not self._is_held():
             arrival_s, data = self._under_way[0]
             if arrival_s > self._loop.time():
-                self._timer = self._loop.call_at(arrival_s, self.pump)
+                self._timer = self._loop.call_at(arrival_s, self.pump, context=peer._context)
                 break
             if data is None:
                 self._under_way.pop(0)
@@ -360,6 +382,10 @@ class SimTransport(asyncio.Transport):
             self._took(data, taken)
         self._pace_writing()
 
+    def _accept(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        if not self.is_lost:
+            self.begin(factory)
+
     def _depart(self, data: bytearray | None) -> None:
         """Put bytes (or the end) on their way; nothing overtakes on a stream."""
         arrival_s = max(self._last_arrival_s, self._loop.time() + self._link.network.latency_s())
@@ -368,7 +394,7 @@ class SimTransport(asyncio.Transport):
         self._under_way_bytes += len(data) if data else 0
         self._pace_writing()
         if len(self._under_way) == 1 and not self._timer:
-            self._timer = self._loop.call_at(arrival_s, self.pump)
+            self._timer = self._loop.call_at(arrival_s, self.pump, context=self.peer._context)
 
     def _took(self, data: bytearray, count: int) -> None:
         """The other end has taken the first ``count`` bytes of ``data``."""
@@ -396,7 +422,7 @@ class SimTransport(asyncio.Transport):
     def _send_reset(self) -> None:
         if not self._link.network.is_cut(*self._way()):
             error = ConnectionResetError(104, "connection reset by peer")
-            self._loop.call_later(self._link.network.latency_s(), self.peer.lose, error)
+            self._loop.call_later(self._link.network.latency_s(), self.peer.lose, error, context=self.peer._context)
 
     def _call(self, function: Callable[..., T], *args: object) -> T:
         """Call the protocol as the node it belongs to, whoever caused the call."""
@@ -440,4 +466,8 @@ class SimTransport(asyncio.Transport):
             self._call(self._protocol.pause_writing)
         elif self._writing_paused and self._under_way_bytes <= self._low:
             self._writing_paused = False
-            self._call(self._protocol.resume_writing)
+            self._loop.call_soon(self._resume_writing, context=self._context)
+
+    def _resume_writing(self) -> None:
+        if not self.is_lost and not self._writing_paused:
+            self._protocol.resume_writing()
