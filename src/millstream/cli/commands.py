@@ -44,6 +44,9 @@ COMMANDS = (
     Command("perf produce", "millstream.cli.perf.produce", "Measure how fast a topic can be written."),
     Command("perf consume", "millstream.cli.perf.consume", "Measure how fast a topic can be read."),
     Command("perf latency", "millstream.cli.perf.latency", "Measure how long records take at a steady rate."),
+    Command(
+        "pipeline run", "millstream.cli.pipeline.run", "Run a pipeline on Spark, and keep it running.", online=False
+    ),
     Command("version", "millstream.cli.version", "Print the version.", online=False),
 )
 
@@ -55,6 +58,7 @@ GROUPS = {
     "config": "Show and change the settings of topics and brokers.",
     "cluster": "Look at the cluster.",
     "log": "Look into a broker's files, with the broker running or not.",
+    "pipeline": "Run pipelines on Spark.",
     "perf": "Measure a cluster with pre-encoded batches.",
 }
 

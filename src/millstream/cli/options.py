@@ -16,14 +16,7 @@ BYTE_FORMATS = ("raw", "hex", "base64")
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     """Where the cluster is and how long to wait for it: every command that talks to one has these."""
-    group = parser.add_argument_group("cluster")
-    group.add_argument(
-        "-b",
-        "--bootstrap",
-        metavar="HOST:PORT[,…]",
-        help=f"brokers to ask first (default: ${BOOTSTRAP_VARIABLE}, the profile's, or {DEFAULT_BOOTSTRAP})",
-    )
-    group.add_argument("--profile", metavar="NAME", help="take the bootstrap from ~/.config/millstream/profiles.yaml")
+    group = add_bootstrap_options(parser)
     group.add_argument(
         "--timeout",
         dest="timeout_s",
@@ -32,6 +25,19 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"give a request up after this long (default: {DEFAULT_TIMEOUT_S:.0f})",
     )
+
+
+def add_bootstrap_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Where the cluster is."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT[,…]",
+        help=f"brokers to ask first (default: ${BOOTSTRAP_VARIABLE}, the profile's, or {DEFAULT_BOOTSTRAP})",
+    )
+    group.add_argument("--profile", metavar="NAME", help="take the bootstrap from ~/.config/millstream/profiles.yaml")
+    return group
 
 
 def add_output_option(parser: argparse.ArgumentParser, *, short: bool = True) -> None:

@@ -1,0 +1,1 @@
+"""Pipelines as they are run: described by a file, started in a process of their own, watched and started again."""

@@ -1,0 +1,110 @@
+"""What went wrong, in one line, and whether trying again can mend it."""
+
+import re
+import traceback
+from typing import NamedTuple
+
+#: By the name of its class: what the same try would only meet again.
+FINAL = frozenset(
+    {"BatchLost", "DataLost", "IncompatibleCheckpoint", "PipelineError", "RowError", "SettingError", "StreamsError"}
+    | {"FileNotFoundError", "ImportError", "ModuleNotFoundError", "PermissionError", "PicklingError"}
+)
+#: What passes by itself: a broker that is away, a network that is down, a JVM that died.
+PASSING = frozenset(
+    {"BatchFailed", "BrokenPipeError", "ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError"}
+    | {"ConnectionResetError", "EOFError", "OSError", "ProtocolError", "Py4JError", "Py4JNetworkError"}
+    | {"RetriesExceeded", "StaleMetadata", "TakenOver", "TimeoutError", "Unreachable"}
+)
+#: Spark's own conditions, by how they begin: a query, or a checkpoint of another query, that can never run.
+FINAL_CONDITIONS = (
+    "CANNOT_LOAD_STATE_STORE",
+    "CANNOT_WRITE_STATE_STORE",
+    "DATATYPE_MISMATCH",
+    "INCOMPATIBLE",
+    "INVALID_",
+    "STATEFUL_PROCESSOR_",
+    "STATE_STORE_",
+    "STREAMING_STATEFUL_OPERATOR_",
+    "STREAMING_STATE_",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "UNRESOLVED_",
+    "UNSUPPORTED_",
+    "USER_RAISED_EXCEPTION",
+)
+#: Words of Spark's own about checkpoints that have no condition.
+FINAL_WORDS = ("sources in the checkpoint offsets", "Multiple streaming queries are concurrently using")
+
+#: Errors of ours whose messages need no name before them.
+_SENTENCES = FINAL - {"ImportError", "ModuleNotFoundError", "PicklingError"} | {
+    "BatchFailed",
+    "TakenOver",
+    "Unreachable",
+}
+
+#: `package.module.Name: message`, the last line of a Python traceback.
+_PYTHON = re.compile(r"^((?:\w+\.)*[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
+_CONDITION = re.compile(r"^\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+_WRAPPER = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
+_TAIL = re.compile(r"(?: SQLSTATE: \w{5})+;?.*\Z", re.DOTALL)
+
+
+class PipelineError(Exception):
+    """A pipeline that cannot be run as it is written: a line that says where, and what would help."""
+
+
+class Diagnosis(NamedTuple):
+    """An error in one line; final where trying again is in vain."""
+
+    message: str
+    is_final: bool
+
+
+def diagnose(error: BaseException, *, file: str = "", is_building: bool = False) -> Diagnosis:
+    """What to tell of an error.
+
+    While a pipeline is built, ``file`` speaks, and what it says is wrong is wrong again next time, unless a broker or
+    the network was away. While it runs, the world speaks: it is worth another try, unless the error is known to last.
+    """
+    if isinstance(error, PipelineError):
+        return Diagnosis(str(error), True)
+    kinds, message = _bottom(error)
+    place = _place(error, file) if is_building else ""
+    name = "" if kinds[0] in _SENTENCES or kinds[0].endswith("Exception") else kinds[0]
+    said = ": ".join(filter(None, (name, _first_line(message)))) or "it ended without a word"
+    return Diagnosis(place + said, _is_final(kinds, message, is_building))
+
+
+def _is_final(kinds: list[str], message: str, otherwise: bool) -> bool:
+    """What the most particular of its classes says; else Spark's words; else ``otherwise``."""
+    for kind in kinds:
+        if kind in FINAL or kind in PASSING:
+            return kind in FINAL
+    condition = _CONDITION.match(message)
+    if (condition and condition[1].startswith(FINAL_CONDITIONS)) or any(words in message for words in FINAL_WORDS):
+        return True
+    return otherwise
+
+
+def _bottom(error: BaseException) -> tuple[list[str], str]:
+    """The classes, most particular first, and message of the error at the bottom: the Python one that Spark carries."""
+    if isinstance(error, SyntaxError):
+        return ["SyntaxError"], error.msg
+    text = _WRAPPER.sub("", str(error).split("\n=== Streaming Query ===")[0])
+    _, is_carried, trace = text.rpartition("Traceback (most recent call last):")
+    carried = list(_PYTHON.finditer(trace)) if is_carried else []
+    if carried:
+        return [carried[-1][1].rpartition(".")[2]], _TAIL.sub("", trace[carried[-1].end(1) :].removeprefix(": "))
+    return [kind.__name__ for kind in type(error).__mro__], _TAIL.sub("", text)
+
+
+def _place(error: BaseException, file: str) -> str:
+    """`orders.py:12: `, the last line of the file that the error came through."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: "
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{file}:{lines[-1]}: " if lines else ""
+
+
+def _first_line(text: str) -> str:
+    """Spark adds plans, Python adds lines of code; the first line has the sentence."""
+    return next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
