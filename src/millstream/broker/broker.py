@@ -59,6 +59,8 @@ SESSION_EVICTABLE_AFTER_MS = 120_000
 #: How long the node of this broker's earlier life may take to go.
 STALE_NODE_PATIENCE_S = 20.0
 KNOWN_CHECK_MS = 60_000
+#: How long what the controller has decided may take to be told here.
+NEWS_MS = 1_000
 
 
 class Broker:
@@ -297,6 +299,10 @@ class Broker:
         while not self.is_known:
             await self.purgatory.until(lambda: self.is_known, [self.cluster], KNOWN_CHECK_MS)
 
+    async def until_shown(self, is_shown: Callable[[], bool]) -> None:
+        """Wait until the controller's news have made ``is_shown`` true, for as long as news take."""
+        await self.purgatory.until(is_shown, [self.cluster], NEWS_MS)
+
     @property
     def is_known(self) -> bool:
         """Whether the controller knows this broker, and has told it of the cluster."""
@@ -352,6 +358,7 @@ class Broker:
             delete_topic_enable=config.get(settings.DELETE_TOPIC_ENABLE),
             inter_broker_listener_name=config.get(cluster_settings.INTER_BROKER_LISTENER_NAME),
             unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
+            min_in_sync=lambda topic: self.settings.topic_config(topic).min_insync_replicas,
         )
 
     def _registration(self, is_clean: bool) -> BrokerRegistration:

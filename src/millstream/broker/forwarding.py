@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from millstream.broker.cluster_view import ClusterView
 from millstream.broker.routes import Handler
 from millstream.model.errors import ErrorCode, ProtocolError
 
@@ -18,16 +20,20 @@ TIMEOUT_MS = 30_000
 BACKOFF_S = 0.05
 
 
-def by_controller(handler: Handler) -> Handler:
+def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], bool] = lambda *_: True) -> Handler:
     """The same handler on the controller; elsewhere one that has the controller answer.
 
-    What another broker passed on is not passed on again: it looks for the controller itself.
+    The answer is held until this broker's own view shows what came of it (``is_shown``, asked with the view, the
+    request and the answer), for the client asks here next.  What another broker passed on is not passed on again: that
+    one looks for the controller itself.
     """
 
     async def handle(broker: "Broker", request: Any, call: Any) -> Any:
         if broker.controller.is_active or call.connection.is_broker:
             return await handler(broker, request, call)
-        return await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+        response = await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+        await broker.until_shown(lambda: is_shown(broker.cluster, request, response))
+        return response
 
     return handle
 

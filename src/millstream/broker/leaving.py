@@ -16,8 +16,6 @@ _log = logging.getLogger(__name__)
 
 #: How long the controller may take to be found and to decide.
 TIMEOUT_MS = 5_000
-#: How long the news of the new leaders may take to come here.
-NEWS_MS = 1_000
 
 
 async def hand_over(broker: "Broker") -> None:
@@ -31,7 +29,7 @@ async def hand_over(broker: "Broker") -> None:
         if attempt:
             await asyncio.sleep(config.get(cluster.CONTROLLED_SHUTDOWN_RETRY_BACKOFF_MS) / 1000)
         if await _is_relieved(broker):
-            await broker.purgatory.until(lambda: not _leads(broker), [broker.cluster], NEWS_MS)
+            await broker.until_shown(lambda: not _leads(broker))
             return
     _log.warning("broker %d stops while it still leads partitions", broker.id)
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable
 
 from millstream.broker.broker import Broker
+from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import Call
 from millstream.broker.refusals import REFUSALS, refusal
 from millstream.config.describe import describe_topic
@@ -82,6 +83,11 @@ async def create(broker: Broker, request: CreateTopicsRequest, call: Call) -> Cr
     return CreateTopicsResponse(topics=rows)
 
 
+def are_created(view: ClusterView, request: CreateTopicsRequest, response: CreateTopicsResponse) -> bool:
+    """Whether a broker knows the topics that were made."""
+    return request.validate_only or all(row.error_code or row.name in view.topics for row in response.topics)
+
+
 def _new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
@@ -147,6 +153,11 @@ async def delete(broker: Broker, request: DeleteTopicsRequest, call: Call) -> De
     return DeleteTopicsResponse(responses=rows)
 
 
+def are_deleted(view: ClusterView, request: DeleteTopicsRequest, response: DeleteTopicsResponse) -> bool:
+    """Whether a broker no longer shows the topics that were deleted."""
+    return all(row.error_code or row.name not in view.topics for row in response.responses)
+
+
 def _name(broker: Broker, topic: DeleteTopicState) -> str | None:
     return broker.cluster.name_of(topic.topic_id) if topic.name is None else topic.name
 
@@ -171,6 +182,16 @@ async def add_partitions(broker: Broker, request: CreatePartitionsRequest, call:
             )
             for result in results
         ]
+    )
+
+
+def are_added(view: ClusterView, request: CreatePartitionsRequest, response: CreatePartitionsResponse) -> bool:
+    """Whether a broker knows the partitions that were added."""
+    refused = {row.name for row in response.results if row.error_code}
+    shapes = view.shapes(topic.name for topic in request.topics)
+    return request.validate_only or all(
+        topic.name in refused or topic.name not in shapes or shapes[topic.name][1] >= topic.count
+        for topic in request.topics
     )
 
 
