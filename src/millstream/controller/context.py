@@ -124,7 +124,23 @@ class TopicErased:
     name: str
 
 
-Change = TopicCreated | TopicIdGiven | PartitionsAdded | StateDecided | TopicDoomed | PartitionErased | TopicErased
+@dataclass(frozen=True, slots=True)
+class BrokersSettled:
+    """Every partition's state takes into account that these brokers came, by their epochs."""
+
+    epochs: Mapping[int, int]
+
+
+Change = (
+    TopicCreated
+    | TopicIdGiven
+    | PartitionsAdded
+    | StateDecided
+    | TopicDoomed
+    | PartitionErased
+    | TopicErased
+    | BrokersSettled
+)
 
 
 def shape(name: str) -> str:
@@ -140,6 +156,8 @@ class Context:
         self.epoch = epoch
         self.epoch_version = epoch_version
         self.brokers: dict[int, LiveBroker] = {}
+        #: The epochs of brokers whose coming was seen to in every partition.
+        self.settled: Mapping[int, int] = {}
         self.leaving: set[int] = set()
         self.topics: dict[str, Topic] = {}
         self.doomed: set[str] = set()
@@ -235,6 +253,9 @@ class Context:
         for broker_id, failed in self.failed.items():  # A namesake of the topic starts afresh.
             self.failed[broker_id] = {key for key in failed if key.topic != change.name}
 
+    def _brokers_settled(self, change: BrokersSettled) -> None:
+        self.settled = change.epochs
+
 
 _REPLAY: dict[type, Callable[[Context, Any], None]] = {
     TopicCreated: Context._topic_created,
@@ -244,4 +265,5 @@ _REPLAY: dict[type, Callable[[Context, Any], None]] = {
     TopicDoomed: Context._topic_doomed,
     PartitionErased: Context._partition_erased,
     TopicErased: Context._topic_erased,
+    BrokersSettled: Context._brokers_settled,
 }

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from millstream.controller import brokers, deletion, in_sync, topics
+from millstream.controller import balance, brokers, deletion, in_sync, topics
 from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
@@ -167,7 +167,7 @@ class Controller:
         """Hand over what ``broker_id`` leads; the partitions that nobody could take."""
 
         async def leave(context: Context) -> list[TopicPartition]:
-            await self._carry_out(context, brokers.leave(context, broker_id, broker_epoch))
+            await self._carry_out(context, brokers.leave(context, broker_id, broker_epoch, self.settings))
             return brokers.still_led(context, broker_id)
 
         return await self._as_controller(leave)
@@ -176,7 +176,7 @@ class Controller:
         """Change in-sync sets as their leaders ask; answered when it is written."""
 
         async def alter(context: Context) -> AlterPartitionResponse:
-            decision, response = in_sync.alter_partitions(context, request)
+            decision, response = in_sync.alter_partitions(context, request, self.settings)
             await self._carry_out(context, decision)
             return response
 
@@ -186,7 +186,7 @@ class Controller:
         """Give leadership back to the first replica of each partition, where it is in sync."""
 
         async def elect(context: Context) -> None:
-            await self._carry_out(context, brokers.elect_preferred(context, partitions))
+            await self._carry_out(context, balance.elect_preferred(context, partitions, self.settings))
 
         await self._as_controller(elect)
 

@@ -4,8 +4,10 @@ Each takes the replicas in order of preference, the in-sync set, and the brokers
 when nobody may lead.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import NamedTuple
+
+from millstream.controller.interface import NO_LEADER
 
 
 class Elected(NamedTuple):
@@ -13,7 +15,7 @@ class Elected(NamedTuple):
 
     leader: int
     isr: tuple[int, ...]
-    is_unclean: bool = False
+    is_unclean: bool = False  #: it may lack records that were committed
 
 
 def initial(replicas: Sequence[int], live: Container[int]) -> Elected | None:
@@ -23,16 +25,28 @@ def initial(replicas: Sequence[int], live: Container[int]) -> Elected | None:
 
 
 def offline(
-    replicas: Sequence[int], isr: Sequence[int], live: Container[int], *, is_unclean_allowed: bool = False
+    replicas: Sequence[int],
+    isr: Sequence[int],
+    live: Container[int],
+    *,
+    eligible: Collection[int] = (),
+    last_known: int = NO_LEADER,
+    is_unclean_allowed: bool = False,
 ) -> Elected | None:
-    """The leader is gone: the first live replica of the in-sync set.
+    """The leader is gone: the first live replica of the in-sync set, else of those that are eligible.
 
-    Where none is left and the topic allows it, the first live replica at all, which may lose what it never copied.
+    Where nobody is known any more to have everything, whoever led last: it lost least.  Where it is away and the topic
+    allows it, the first live replica at all, which may lose what it never copied.
     """
     alive_in_sync = tuple(replica for replica in isr if replica in live)
     for replica in replicas:
         if replica in alive_in_sync:
             return Elected(replica, alive_in_sync)
+    for replica in replicas:
+        if replica in eligible and replica in live:
+            return Elected(replica, (replica,))
+    if not isr and not eligible and last_known in replicas and last_known in live:
+        return Elected(last_known, (last_known,), is_unclean=len(replicas) > 1)
     if is_unclean_allowed:
         for replica in replicas:
             if replica in live:
@@ -58,3 +72,17 @@ def _first(replicas: Sequence[int], isr: Sequence[int], live: Container[int]) ->
         if replica in live and replica in isr:
             return Elected(replica, tuple(isr))
     return None
+
+
+def eligible_after(
+    before: Collection[int], isr: Collection[int], min_in_sync: int, unclean: Container[int] = ()
+) -> tuple[int, ...]:
+    """Who of those that had everything committed ``before`` still has, now that ``isr`` is in sync.
+
+    Nothing is committed while fewer than ``min_in_sync`` are in sync, so whoever leaves then misses nothing.  With
+    enough of them records are committed without the others, and nobody else is eligible.  One that came back
+    ``unclean`` may have lost what it had.
+    """
+    if len(isr) >= min_in_sync:
+        return ()
+    return tuple(replica for replica in before if replica not in isr and replica not in unclean)

@@ -4,6 +4,9 @@ Pure.  What is refused is told partition by partition; what is granted keeps the
 """
 
 from millstream.controller.context import Context, Partition, StateDecided
+from millstream.controller.elections import eligible_after
+from millstream.controller.interface import ControllerSettings
+from millstream.controller.leaders import min_in_sync
 from millstream.controller.requests import Decision
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -16,8 +19,13 @@ from millstream.protocol.messages.alter_partition import (
 )
 from millstream.registry.nodes import PartitionState
 
+#: The broker epoch of a replica that its leader has not heard from.
+UNKNOWN_EPOCH = -1
 
-def alter_partitions(context: Context, request: AlterPartitionRequest) -> tuple[Decision, AlterPartitionResponse]:
+
+def alter_partitions(
+    context: Context, request: AlterPartitionRequest, settings: ControllerSettings
+) -> tuple[Decision, AlterPartitionResponse]:
     """The response holds once the decision is carried out."""
     decision, response = Decision(), AlterPartitionResponse()
     broker = context.brokers.get(request.broker_id)
@@ -33,7 +41,7 @@ def alter_partitions(context: Context, request: AlterPartitionRequest) -> tuple[
                 if name is None or name in context.doomed:
                     raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)
                 key = TopicPartition(name, asked.partition_index)
-                answers.partitions.append(_alter(context, request.broker_id, key, asked, decision))
+                answers.partitions.append(_alter(context, request.broker_id, key, asked, settings, decision))
             except ProtocolError as error:
                 refusal = AlterPartitionPartitionResult(partition_index=asked.partition_index, error_code=error.code)
                 answers.partitions.append(refusal)
@@ -41,7 +49,12 @@ def alter_partitions(context: Context, request: AlterPartitionRequest) -> tuple[
 
 
 def _alter(
-    context: Context, broker_id: int, key: TopicPartition, asked: AlterPartitionPartition, decision: Decision
+    context: Context,
+    broker_id: int,
+    key: TopicPartition,
+    asked: AlterPartitionPartition,
+    settings: ControllerSettings,
+    decision: Decision,
 ) -> AlterPartitionPartitionResult:
     partition = context.partition(key)
     if partition is None or partition.state is None:
@@ -54,13 +67,16 @@ def _alter(
     if before.leader != broker_id:
         raise ProtocolError(ErrorCode.INVALID_REQUEST)
     epochs = {state.broker_id: state.broker_epoch for state in asked.new_isr_with_epochs}
-    epochs = epochs or dict.fromkeys(asked.new_isr, -1)
+    epochs = epochs or dict.fromkeys(asked.new_isr, UNKNOWN_EPOCH)
+    isr = tuple(epochs)
+    everyone = dict.fromkeys((*before.isr, *before.eligible))
     after = PartitionState(
         before.leader,
         before.leader_epoch,
-        tuple(epochs),
+        isr,
         context.epoch,
         is_recovering=bool(asked.leader_recovery_state),
+        eligible=eligible_after(everyone, isr, min_in_sync(settings, key, partition)),
     )
     is_same = (after.isr, after.is_recovering) == (before.isr, before.is_recovering)
     if not is_same:  # Else it is an earlier request, sent again: granted already.
@@ -94,7 +110,12 @@ def _check(
         raise ProtocolError(ErrorCode.INVALID_REQUEST)
     live = context.live_replicas(key, partition)
     for replica, epoch in epochs.items():
-        # One that leaves, or that the leader saw in an earlier life, must not be counted on.
-        is_eligible = replica in live and replica not in context.leaving
-        if replica != before.leader and not (is_eligible and epoch in (-1, context.brokers[replica].epoch)):
+        if replica == before.leader:
+            continue
+        # One that is away (KIP-841), that leaves, or that the leader saw in an earlier life (KIP-903) must not be
+        # counted on.  Where the leader saw nothing of it yet, it may stay, but not join.
+        is_there = replica in live and replica not in context.leaving
+        is_of_today = is_there and epoch == context.brokers[replica].epoch
+        is_staying = is_there and epoch == UNKNOWN_EPOCH and replica in before.isr
+        if not (is_of_today or is_staying):
             raise ProtocolError(ErrorCode.INELIGIBLE_REPLICA)

@@ -27,6 +27,8 @@ class ControllerSettings:
     inter_broker_listener_name: str | None = None
     #: Whether a replica outside the in-sync set may lead this topic when no other can.
     unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
+    #: How many replicas of this topic must be in sync for anything to be committed.
+    min_in_sync: Callable[[str], int] = field(default=lambda topic: 1)
     #: How long a request that found no answer waits before it is sent again.
     retry_backoff_ms: int = 100
 

@@ -9,6 +9,7 @@ from millstream.registry.nodes import (
     BROKER_IDS,
     DELETED_TOPICS,
     PARTITION_STATE,
+    SETTLED,
     TOPIC,
     TOPIC_NAMES,
 )
@@ -29,6 +30,8 @@ async def load_brokers(registry: Registry) -> dict[int, LiveBroker]:
 async def load(registry: Registry, context: Context) -> None:
     """Fill an empty context with all brokers, topics and partitions, each in the phase it is found in."""
     context.brokers = await load_brokers(registry)
+    (settled,) = await registry.get_many([SETTLED.path()])
+    context.settled = SETTLED.decode(settled.data) if settled is not None else {}
     doomed = set(await registry.children(DELETED_TOPICS.path()))
     names = await registry.children(TOPIC_NAMES.path())
     nodes = await registry.get_many([TOPIC.path(name) for name in names])
@@ -64,5 +67,5 @@ def _enter(context: Context, key: TopicPartition, partition: Partition, node: No
     leader = partition.state.leader
     # A leader that registered after it was elected has restarted, and may have lost its unflushed tail: it must lead
     # under a new epoch, or offsets that it gives out again could not be told from those that were lost.
-    is_led = leader in live and context.brokers[leader].epoch < node.mzxid
+    is_led = leader in live and context.brokers[leader].epoch == context.settled.get(leader)
     partition.enter(Phase.ONLINE if is_led else Phase.OFFLINE)

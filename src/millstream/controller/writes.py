@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.controller.context import (
+    BrokersSettled,
     Change,
     Context,
     PartitionErased,
@@ -22,6 +23,7 @@ from millstream.registry.nodes import (
     PARTITION,
     PARTITION_STATE,
     PARTITIONS,
+    SETTLED,
     TOPIC,
     TOPICS,
     TopicAssignment,
@@ -89,6 +91,10 @@ def _topic_erased(context: Context, change: TopicErased) -> list[Op]:
     return [Delete(path) for path in paths]
 
 
+def _brokers_settled(context: Context, change: BrokersSettled) -> list[Op]:
+    return [Set(SETTLED.path(), SETTLED.encode(change.epochs))]
+
+
 _WRITES: dict[type, Callable[[Context, Any], list[Op]]] = {
     TopicCreated: _topic_created,
     TopicIdGiven: _topic_id_given,
@@ -97,4 +103,5 @@ _WRITES: dict[type, Callable[[Context, Any], list[Op]]] = {
     TopicDoomed: _topic_doomed,
     PartitionErased: _partition_erased,
     TopicErased: _topic_erased,
+    BrokersSettled: _brokers_settled,
 }

@@ -68,7 +68,7 @@ class BrokerRegistration:
     rack: str | None = None
     timestamp_ms: int = 0
     jmx_port: int = -1
-    #: Whether its logs are all that it ever had: it stopped cleanly before, or has not stopped since it registered last.
+    #: Whether its logs are all that they ever were: it stopped cleanly before, or never stopped since its last time.
     is_clean: bool = False
     #: Further keys that later versions wrote; kept when read.
     features: Mapping[str, Any] = field(default_factory=dict)

@@ -36,7 +36,15 @@ from millstream.protocol.messages.stop_replica import (
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
-from millstream.registry.nodes import CONTROLLER, CONTROLLER_EPOCH, PARTITION_STATE, BrokerRegistration, Endpoint
+from millstream.registry.nodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    OVERRIDES,
+    PARTITION_STATE,
+    TOPICS,
+    BrokerRegistration,
+    Endpoint,
+)
 from millstream.registry.tree import NoNode
 from tests.scenarios.script import Command
 
@@ -168,11 +176,19 @@ class Cluster:
     """Performs the commands of a scenario; after each, time passes until nothing more happens."""
 
     def __init__(self) -> None:
-        self.settings = ControllerSettings(unclean_allowed=lambda topic: topic.startswith("unclean"))
+        self.settings = ControllerSettings(
+            unclean_allowed=lambda topic: topic.startswith("unclean"),
+            min_in_sync=self.min_in_sync,
+        )
         self.printed: list[str] = []
         self.tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
         self.brokers: dict[int, FakeBroker] = {}
         self._calls: list[asyncio.Task[None]] = []
+
+    def min_in_sync(self, topic: str) -> int:
+        """As its settings have it."""
+        settings = OVERRIDES.decode(self.tree._store.get(OVERRIDES.path(TOPICS, topic)).data)
+        return int(settings.get("min.insync.replicas", 1))
 
     async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         """The channels of every controller."""
@@ -196,14 +212,15 @@ class Cluster:
         await self.tree.close()
 
     async def do_start(self, command: Command) -> None:
-        """start ID… [rack=R]: brokers register and stand for election."""
-        for broker_id in map(int, command.arguments):
+        """start ID… [rack=R] [clean]: brokers register and stand for election; ``clean`` if they stopped cleanly."""
+        is_clean = "clean" in command.arguments
+        for broker_id in map(int, (word for word in command.arguments if word != "clean")):
             registry = self.tree.session()
             await lay_out(registry)
             broker = FakeBroker(broker_id, registry, self)
             self.brokers[broker_id] = broker
             endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
-            registration = BrokerRegistration((endpoint,), rack=command.options.get("rack"))
+            registration = BrokerRegistration((endpoint,), rack=command.options.get("rack"), is_clean=is_clean)
             broker.epoch = await register_broker(registry, broker_id, registration)
             await broker.controller.start()
 
@@ -231,7 +248,8 @@ class Cluster:
         broker = self.brokers[int(command.arguments[0])]
         broker.registry.expire()
         endpoint = Endpoint("PLAINTEXT", f"host{broker.broker_id}", 9092)
-        broker.epoch = await register_broker(broker.registry, broker.broker_id, BrokerRegistration((endpoint,)))
+        registration = BrokerRegistration((endpoint,), is_clean=True)  # It lost nothing but its session.
+        broker.epoch = await register_broker(broker.registry, broker.broker_id, registration)
 
     async def do_cut(self, command: Command) -> None:
         """cut ID from=ID,ID: requests of these do not reach it; it stays registered."""
@@ -298,32 +316,40 @@ class Cluster:
         await self._active().controller.elect_preferred(map(key_of, command.arguments))
 
     async def do_isr(self, command: Command) -> None:
-        """isr PARTITION ID,ID… by=ID epoch=N version=N [past=ID]: a leader asks for this in-sync set.
+        """isr PARTITION ID,ID… by=ID epoch=N version=N [past=ID] [unseen=ID]: a leader asks for this in-sync set.
 
-        ``past`` names a replica that the leader saw in an earlier life.
+        ``past`` names a replica that the leader saw in an earlier life, or the leader itself if it has one.
         """
         key, options = key_of(command.arguments[0]), command.options
         controller = self._active().controller
         assert controller._context is not None
+
+        def epoch_of(number: int) -> int:
+            if options.get("unseen") == str(number) or number not in self.brokers:
+                return -1
+            return self.brokers[number].epoch - (options.get("past") == str(number))
+
         asked = AlterPartitionPartition(
             partition_index=key.partition,
             leader_epoch=int(options["epoch"]),
             partition_epoch=int(options["version"]),
             new_isr_with_epochs=[
-                BrokerState(broker_id=number, broker_epoch=self.brokers[number].epoch - (options.get("past") == text))
-                for text in command.arguments[1].split(",")
-                for number in [int(text)]
+                BrokerState(broker_id=number, broker_epoch=epoch_of(number))
+                for number in map(int, command.arguments[1].split(","))
             ],
         )
-        leader = self.brokers[int(options["by"])]
+        leader = int(options["by"])
         topic_id = controller._context.topics[key.topic].topic_id
         response = await controller.alter_partitions(
             AlterPartitionRequest(
-                broker_id=leader.broker_id,
-                broker_epoch=leader.epoch,
+                broker_id=leader,
+                broker_epoch=epoch_of(leader),
                 topics=[AlterPartitionTopic(topic_id=topic_id, partitions=[asked])],
             )
         )
+        if response.error_code:
+            self.printed.append(ErrorCode(response.error_code).name)
+            return
         (answer,) = response.topics[0].partitions
         error = ErrorCode(answer.error_code)
         self.printed.append(error.name if error else f"isr={joined(answer.isr)} version={answer.partition_epoch}")

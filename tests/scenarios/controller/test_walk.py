@@ -28,7 +28,7 @@ class Walk:
         self._steps: list[str] = []
         #: Every (leader epoch, leader) there ever was.
         self._led: dict[tuple[Uuid, int], dict[int, int]] = {}
-        self._in_sync: dict[tuple[Uuid, int], set[int]] = {}
+        self._may_lead: dict[tuple[Uuid, int], set[int]] = {}
 
     async def run(self) -> None:
         await self._do(f"start {' '.join(map(str, BROKERS))}")
@@ -51,7 +51,8 @@ class Walk:
         down = [number for number in BROKERS if number not in up]
         topic = f"topic{dice.randrange(4)}"
         choices = [
-            f"create {topic} partitions={dice.randrange(1, 4)} replicas={dice.randrange(1, len(up) + 1)}",
+            f"create {topic} partitions={dice.randrange(1, 4)} replicas={dice.randrange(1, len(up) + 1)} "
+            f"min.insync.replicas={dice.randrange(1, 4)}",
             f"create unclean.{topic} replicas={dice.randrange(1, len(up) + 1)}",
             f"widen {topic} {dice.randrange(1, 6)}",
             f"delete {topic}",
@@ -63,7 +64,7 @@ class Walk:
             hearing = [number for number in up if number not in self._deaf]
             if victim not in self._deaf and len(hearing) > 1:
                 choices += [f"expire {victim}", f"shutdown {victim}", f"deafen {victim}"]
-        choices += [f"start {number}" for number in down]
+        choices += [f"start {number}{dice.choice(('', ' clean'))}" for number in down]
         for deaf in sorted(self._deaf):
             choices += [f"kill {deaf}", f"create {topic} at={deaf}", f"create {topic} at={deaf}"]
         line = dice.choice(choices)
@@ -96,17 +97,21 @@ class Walk:
             self._look_at(there, key, partition.replicas, state)
 
     def _look_at(self, there: Context, key: TopicPartition, replicas: tuple[int, ...], state: PartitionState) -> None:
-        assert state.isr and set(state.isr) <= set(replicas)
+        may_lead = {*state.isr, *state.eligible} or {state.last_known}
+        assert may_lead <= set(replicas) and not set(state.isr) & set(state.eligible)
+        assert not state.eligible or len(state.isr) < self._cluster.min_in_sync(key.topic)
         if state.leader == NO_LEADER:
-            assert not set(state.isr) & there.brokers.keys(), f"{key} could be led"
+            assert not may_lead & there.brokers.keys(), f"{key} could be led"
+            assert state.last_known in replicas
         else:
             assert state.leader in state.isr
             assert state.leader in there.brokers
+            assert state.last_known == NO_LEADER
         lasting_key = (there.topics[key.topic].topic_id, key.partition)
         if not key.topic.startswith("unclean"):
-            before = self._in_sync.get(lasting_key, set(replicas))
-            assert set(state.isr) <= before, "no leader asked for more"
-            self._in_sync[lasting_key] = set(state.isr)
+            before = self._may_lead.get(lasting_key, set(replicas))
+            assert may_lead <= before, "no leader asked for more"
+            self._may_lead[lasting_key] = may_lead | {state.last_known}
         led = self._led.setdefault(lasting_key, {})
         assert state.leader_epoch >= max(led, default=0)
         assert led.setdefault(state.leader_epoch, state.leader) == state.leader, "two leaders in one epoch"

@@ -56,3 +56,28 @@ def test_a_replica_enters_only_what_its_table_allows(before: ReplicaPhase, after
     else:
         with pytest.raises(AssertionError, match="cannot become"):
             replica_states.entered(before, after)
+
+
+def test_whoever_left_when_nothing_could_be_committed_leads_where_nobody_is_in_sync() -> None:
+    assert elections.offline((1, 2, 3), (1,), {2, 3}, eligible=(3,)) == Elected(3, (3,))
+    assert elections.offline((1, 2, 3), (1,), {2}, eligible=(3,)) is None
+    assert elections.offline((1, 2, 3), (2,), {2, 3}, eligible=(3,)) == Elected(2, (2,)), "in sync comes first"
+
+
+def test_whoever_led_last_leads_again_once_nobody_is_known_to_have_more() -> None:
+    assert elections.offline((1, 2), (), {1, 2}, last_known=2) == Elected(2, (2,), is_unclean=True)
+    assert elections.offline((1, 2), (), {1}, last_known=2) is None
+    assert elections.offline((1, 2), (1,), {2}, last_known=2) is None
+    assert elections.offline((1, 2, 3), (), {2}, eligible=(3,), last_known=2) is None
+    assert elections.offline((1, 2), (), {3}, last_known=3) is None, "its replica was moved away"
+
+
+def test_a_replica_alone_has_all_there_is_when_it_comes_back() -> None:
+    assert elections.offline((1,), (), {1}, last_known=1) == Elected(1, (1,))
+
+
+def test_who_leaves_stays_eligible_only_while_nothing_can_be_committed() -> None:
+    assert elections.eligible_after((1, 2, 3), (1, 2), 2) == ()
+    assert elections.eligible_after((1, 2, 3), (1,), 2) == (2, 3)
+    assert elections.eligible_after((1, 2, 3), (1,), 2, unclean={3}) == (2,)
+    assert elections.eligible_after((1, 2), (), 1) == (1, 2)
