@@ -79,8 +79,8 @@ PURE = (
 REACHING = {
     # The application API runs in its user's own process; compaction paces a worker process.
     "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
-    # The last two for a lock alone.
-    "threading": ("client/application/*.py", "registry/zookeeper/session.py", "storage/directory.py"),
+    # The last two for locks alone.
+    "threading": ("client/application/*.py", "registry/zookeeper/*.py", "storage/directory.py"),
     "subprocess": ("cli/cluster/*.py",),
     "kazoo": ("registry/zookeeper/*.py",),
     "sqlite3": ("registry/store.py",),

@@ -39,6 +39,7 @@ from millstream.registry.tree import (
     Stat,
 )
 from millstream.registry.zookeeper.access import Access, access_of
+from millstream.registry.zookeeper.multi_read import MultiRead
 from millstream.registry.zookeeper.session import Send, Session
 from millstream.registry.zookeeper.unanswered import was_done
 
@@ -50,6 +51,9 @@ logger = logging.getLogger(__name__)
 REQUEST_BYTES_MAX = 1_000_000
 #: What an operation adds to a request beside its path and data: headers, lengths, the access list.
 OPERATION_BYTES = 128
+
+#: How many nodes are read by one request.
+NODES_PER_READ = 256
 
 #: A request whose answer is lost with its connection.
 _LOST = (kazoo.ConnectionLoss, kazoo.SessionMovedError, kazoo.OperationTimeoutError)
@@ -183,22 +187,9 @@ class ZooKeeperRegistry:
 
     async def get_many(self, paths: Iterable[str]) -> list[Node | None]:
         asked = list(paths)
-        found: list[Node | None] = [None] * len(asked)
-        missing: Iterable[int] = range(len(asked))
-        while missing:  # Again for those whose answers were lost with a connection.
-            answers = {n: self._session.submit(partial(self._client.get_async, self._at(asked[n]))) for n in missing}
-            await asyncio.wait(answers.values())
-            missing = []
-            for number, answer in answers.items():
-                try:
-                    found[number] = _node(answer.result()())
-                except kazoo.NoNodeError:
-                    continue
-                except (*_LOST, kazoo.SessionExpiredError):
-                    missing.append(number)
-                except kazoo.KazooException as error:
-                    raise _translated(asked[number], error) from error
-        return found
+        pages = [asked[first : first + NODES_PER_READ] for first in range(0, len(asked), NODES_PER_READ)]
+        found = await asyncio.gather(*map(self._read_page, pages))
+        return [node for page in found for node in page]
 
     async def exists(self, path: str) -> Stat | None:
         stat = await self._ask(path, self._client.exists_async)
@@ -284,11 +275,25 @@ class ZooKeeperRegistry:
             except kazoo.KazooException as error:
                 raise _translated(ops[0].path, error) from error
 
+    async def _read_page(self, paths: Sequence[str]) -> list[Node | None]:
+        found: list[Node | Exception] = await self._ask(paths[0], self._send_read, others=paths[1:])
+        nodes: list[Node | None] = []
+        for path, node in zip(paths, found, strict=True):
+            if isinstance(node, Exception) and not isinstance(node, kazoo.NoNodeError):
+                raise _translated(path, node)
+            nodes.append(node if isinstance(node, Node) else None)
+        return nodes
+
     async def _look_up(self, paths: Iterable[str]) -> dict[str, Node | None]:
         """The nodes as they are once everything asked before was done or dropped."""
         asked = list(paths)
         await self._ask("/", self._client.sync_async)
         return dict(zip(asked, await self.get_many(asked), strict=True))
+
+    def _send_read(self, first: str, others: Sequence[str]) -> Any:
+        result = self._client.handler.async_result()
+        self._client._call(MultiRead([first, *map(self._at, others)]), result)
+        return result
 
     def _send_multi(self, ops: Sequence[Op]) -> Any:
         transaction = self._client.transaction()

@@ -7,23 +7,21 @@ is connected, and only so many at a time: it would block the loop when the pipe 
 
 import asyncio
 import logging
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from millstream.config.zookeeper import Ensemble
 from millstream.registry.tree import RegistryError, RegistryFailure, SessionExpired
+from millstream.registry.zookeeper.handler import LoopHandler
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +29,6 @@ logger = logging.getLogger(__name__)
 WINDOW = 128
 #: Pauses between attempts to connect, in seconds.
 RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 1.5, "max_jitter": 0.2, "max_delay": 0.5}
-#: How long one server may take to accept a connection.
-CONNECT_TIMEOUT_S = 3.0
 #: How long a server may take to confirm the end of a session before it is hung up on.
 CLOSE_TIMEOUT_S = 2.0
 
@@ -48,58 +44,6 @@ class Request(NamedTuple):
     send: Send
     answer: "asyncio.Future[Answer]"
     is_bound: bool  #: to the session in which it was asked
-
-
-class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's way to threads and sockets, except that callbacks need no thread: they run on the loop."""
-
-    running = True
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self.completion_queue = self.callback_queue = self
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._due: list[Callable[[], object]] = []
-        self._connection: socket.socket | None = None
-
-    def put(self, function: Callable[[], object]) -> None:
-        """Call on the loop, in the order of these calls; one wake-up serves all that are due."""
-        with self._lock:
-            self._due.append(function)
-            if len(self._due) == 1:
-                with suppress(RuntimeError):  # The loop was closed before us, so nobody waits any more.
-                    self._loop.call_soon_threadsafe(self._call)
-
-    def _call(self) -> None:
-        with self._lock:
-            due, self._due = self._due, []
-        for function in due:
-            self._loop.call_soon(function)
-
-    # What kazoo calls.
-
-    def start(self) -> None:
-        """There is nothing to start."""
-
-    def stop(self) -> None:
-        """There is nothing to stop."""
-
-    def dispatch_callback(self, callback: Any) -> None:
-        """A watch fired."""
-        self.put(partial(callback.func, *callback.args))
-
-    def create_connection(self, *args: Any, **options: Any) -> socket.socket:
-        options["timeout"] = min(options["timeout"], CONNECT_TIMEOUT_S)
-        made: socket.socket = super().create_connection(*args, **options)
-        self._connection = made
-        return made
-
-    def hang_up(self) -> None:
-        """Let kazoo's thread find its connection broken."""
-        if self._connection is not None:
-            with suppress(OSError):
-                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 class Session:
