@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -27,8 +27,11 @@ STOP_TIMEOUT_S = 60.0
 #: How long a process's last words are waited for once it has ended: its children may hold its pipes a little longer.
 LAST_WORDS_S = 2.0
 TURN_S = 60.0
+LINE_BYTES_MAX = 1 << 24
 #: What Java and Spark say at each start, and nobody needs to know.
 NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
+#: What runs a job; the job and the descriptor to report on are its arguments.
+PROCESS = (sys.executable, "-m", "millstream.pipelines.running.process")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -56,10 +59,18 @@ class Run:
     """One life of the pipeline's process."""
 
     process: asyncio.subprocess.Process
+    #: The other end of its standard input, which it ends with; None once it was let go.
+    leash: int | None
     is_started: bool = False
     failure: Failed | None = None
     #: The last lines of its standard error, for when it dies without a report.
     said: list[str] = field(default_factory=list)
+
+    def let_go(self) -> None:
+        """Tell the process to end in good order."""
+        if self.leash is not None:
+            os.close(self.leash)
+            self.leash = None
 
 
 class Supervisor:
@@ -73,6 +84,7 @@ class Supervisor:
         clock: Clock,
         chance: Callable[[], float],
         log_level: str = "fatal",
+        command: Sequence[str] = PROCESS,
     ) -> None:
         self.job = job
         self.progress = Progress()
@@ -82,6 +94,7 @@ class Supervisor:
         self._clock = clock
         self._chance = chance
         self._log_level = log_level
+        self._command = command
         self._run: Run | None = None
         self._stops = 0
         self._stopping = asyncio.Event()
@@ -132,21 +145,24 @@ class Supervisor:
 
     async def _run_once(self) -> Failed | None:
         """One life of the process, from start to end; why it fell, or None when it was done or told to stop."""
-        reader, reports = os.pipe()
+        reports, its_reports = os.pipe()
+        errors, its_errors = os.pipe()
+        its_input, leash = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "millstream.pipelines.running.process", self.job.to_text(), str(reports)),
-                stdin=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                pass_fds=(reports,),
+                *(*self._command, self.job.to_text(), str(its_reports)),
+                stdin=its_input,
+                stderr=its_errors,
+                pass_fds=(its_reports,),
                 env=environment(os.environ, self.job, self._log_level),
                 # Ctrl-C is for us alone, and whatever it leaves can be ended together.
                 start_new_session=True,
             )
         finally:
-            os.close(reports)
-        run = self._run = Run(process)
-        listening = [asyncio.create_task(self._hear(run, reader)), asyncio.create_task(self._pass_on(run))]
+            for end in (its_reports, its_errors, its_input):
+                os.close(end)
+        run = self._run = Run(process, leash)
+        listening = [asyncio.create_task(self._hear(run, reports)), asyncio.create_task(self._pass_on(run, errors))]
         ending = asyncio.create_task(self._end_when_told(run))
         try:
             code = await process.wait()
@@ -154,27 +170,28 @@ class Supervisor:
             ending.cancel()
             # Java and the workers, should they have outlived the driver: they must not write beside the next one.
             _kill(process)
+            run.let_go()
             self._run = None
         await asyncio.wait(listening, timeout=LAST_WORDS_S)
         for task in listening:
             task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
         if run.failure or code == 0:
             return run.failure
         return Failed(_obituary(code, run.said), is_final=False)
 
     async def _end_when_told(self, run: Run) -> None:
-        """Close the process's standard input once we are told to stop; end it if that does not."""
+        """Let the process go once we are told to stop; end it if it does not."""
         await self._stopping.wait()
         if run.is_started:
-            assert run.process.stdin is not None
-            run.process.stdin.close()
+            run.let_go()
             self._display.say("stopping behind the micro-batch under way; once more stops it at once")
             await asyncio.sleep(STOP_TIMEOUT_S)
         _kill(run.process)  # Nothing was under way, or it takes too long; a replay is harmless.
 
     async def _hear(self, run: Run, reader: int) -> None:
         """What the process reports."""
-        async for line in await _stream(reader):
+        async for line in _lines(reader):
             report = decode(line)
             if isinstance(report, Batch):
                 self.progress.add(report)
@@ -187,10 +204,9 @@ class Supervisor:
             else:
                 run.failure = report
 
-    async def _pass_on(self, run: Run) -> None:
+    async def _pass_on(self, run: Run, reader: int) -> None:
         """What the process and its children write to standard error."""
-        assert run.process.stderr is not None
-        async for raw in run.process.stderr:
+        async for raw in _lines(reader):
             line = raw.decode(errors="replace").rstrip("\n")
             run.said = [*run.said[-9:], line]
             if not line.startswith(NOISE) and not self._stopping.is_set():
@@ -244,12 +260,17 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _stream(reader: int) -> asyncio.StreamReader:
-    stream = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
+async def _lines(reader: int) -> AsyncIterator[bytes]:
+    """What comes over a pipe, line by line, until its last writer is gone."""
+    stream = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reader, "rb")
     )
-    return stream
+    try:
+        async for line in stream:
+            yield line
+    finally:
+        transport.close()
 
 
 def _obituary(code: int, said: list[str]) -> str:
