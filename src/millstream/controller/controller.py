@@ -1,9 +1,8 @@
 """The controller: the one broker that decides who leads what, and tells the others.
 
-Events (a call, a watch, a broker's answer) are handled one at a time in the order they came, by a task of their own,
-so that a caller who gives up cannot interrupt a decision half-way.  Handling one is: decide (pure), write, replay,
-tell.  A write that fails leaves only one thing certain, namely that the registry knows better: the controller
-resigns, and whoever is elected next reads everything anew.
+Events (a call, a watch, a broker's answer) have their turns.  Handling one is: decide (pure), write, replay, tell.  A
+write that fails leaves only one thing certain, namely that the registry knows better: the controller resigns, and
+whoever is elected next reads everything anew.
 """
 
 import asyncio
@@ -14,23 +13,24 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from millstream.controller import balance, brokers, deletion, in_sync, topics
+from millstream.controller import answers, balance, brokers, deletion, in_sync, topics
 from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
 from millstream.controller.loading import load, load_brokers
 from millstream.controller.outbox import Outbox
 from millstream.controller.requests import Decision, requests
+from millstream.controller.turns import Turns
 from millstream.controller.writes import fence, writes
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.net.channels import Channels
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from millstream.registry.nodes import BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS
-from millstream.registry.tree import Op, Registry, RegistryError, RegistryFailure, Watch
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from millstream.protocol.messages.stop_replica import StopReplicaResponse
+from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS
+from millstream.registry.tree import Delete, NoNode, Op, Registry, RegistryError, RegistryFailure, Watch
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +40,6 @@ T = TypeVar("T")
 WRITES_PER_MULTI = 2_000
 #: How often the wait between failed attempts to be controller is doubled.
 BACKOFF_DOUBLINGS_MAX = 6
-#: A broker that answers a role with one of these does not serve the replica.
-UNSERVED = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 class Controller:
@@ -66,8 +64,7 @@ class Controller:
         self._context: Context | None = None
         self._outboxes: dict[int, Outbox] = {}
         self._deletions: dict[str, asyncio.Future[None]] = {}
-        self._events: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any] | None]] = asyncio.Queue()
-        self._handler: asyncio.Task[None] | None = None
+        self._turns = Turns(self._failed)
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0  #: in a row
         self._watches: list[Watch] = []
@@ -88,32 +85,27 @@ class Controller:
         The broker must be registered, and ready to be sent requests.  When this returns, somebody was controller; if
         it is this broker, it has told itself every role and all metadata.
         """
-        self._handler = asyncio.create_task(self._handle_events())
+        self._turns.start()
         for path, event, children in (
             (CONTROLLER.path(), self._controller_changed, False),
             (BROKER_IDS.path(), self._brokers_changed, True),
         ):
-            self._watches.append(await self._registry.watch(path, self._poster(event), children=children))
-        self._registry.on_session_expired(self._poster(self._controller_changed))
-        await self._ask(self._controller_changed)
+            self._watches.append(await self._registry.watch(path, self._turns.poster(event), children=children))
+        self._registry.on_session_expired(self._turns.poster(self._controller_changed))
+        await self._turns.ask(self._controller_changed)
         await self._told()
 
     async def close(self) -> None:
         """Resign, and stand no more."""
         for watch in self._watches:
             watch.cancel()
-        if self._handler is None:
+        if not self._turns.is_open:
             return
         with suppress(RegistryError):
-            await self._ask(self._step_down)
+            await self._turns.ask(self._step_down)
         if self._retry is not None:
             self._retry.cancel()
-        self._handler.cancel()
-        await asyncio.wait([self._handler])
-        self._handler = None
-        while not self._events.empty():
-            _, answer = self._events.get_nowait()
-            _fail(answer, self._refusal())
+        await self._turns.close(self._refusal())
 
     async def create_topics(self, asked: Sequence[NewTopic], validate_only: bool = False) -> list[TopicResult]:
         """Create topics, or only say whether they could be; answered when this broker knows the new ones.
@@ -202,6 +194,40 @@ class Controller:
 
         await self._as_controller(lose)
 
+    # Quick detection: a process that died is told by its sockets, long before its session ends.
+
+    async def broker_lost(self, broker_id: int, broker_epoch: int) -> None:
+        """A broker seems dead: forget its registration, unless it has another by now, as if its session had ended.
+
+        One that lives after all has lost no more than its registration, and makes a new one.  NOT_CONTROLLER is raised.
+        """
+        path = BROKER.path(broker_id)
+
+        async def forget(context: Context) -> None:
+            (node,) = await self._registry.get_many([path])
+            if node is not None and node.czxid == broker_epoch:
+                with suppress(NoNode):
+                    await self._registry.multi([fence(context), Delete(path)])
+                    _log.info("broker %d is gone: its process no longer listens", broker_id)
+                await self._brokers_changed()
+
+        await self._as_controller(forget)
+
+    async def claim_is_dead(self, controller_id: int) -> None:
+        """The controller seems dead: become controller in its place, unless somebody else is by now.
+
+        One that lives after all can write nothing more, and finds out.
+        """
+
+        async def unseat() -> None:
+            mandate = None if self.is_active else await self._election.unseat(controller_id)
+            if mandate is not None:
+                _log.info("controller %d is gone: its process no longer listens", controller_id)
+                await self._take_over(Context(self._broker_id, *mandate))
+
+        if self._turns.is_open:
+            await self._turns.ask(unseat)
+
     # Events.
 
     async def _controller_changed(self) -> None:
@@ -266,15 +292,12 @@ class Controller:
             if context is not self._context:
                 return
         if isinstance(response, StopReplicaResponse):
-            asked = _deleted_in(request)
-            errors = {TopicPartition(e.topic_name, e.partition_index): e.error_code for e in response.partition_errors}
-            answers = {key: errors.get(key, response.error_code) for key in asked}
-            decision = deletion.replicas_deleted(context, broker_id, answers)
+            decision = deletion.replicas_deleted(context, broker_id, answers.deletions(request, response))
             await self._carry_out(context, decision)
             self._end_deletions(change.name for change in decision.changes if isinstance(change, TopicErased))
             self._end_halted_deletions(context)
         elif isinstance(response, LeaderAndIsrResponse):
-            await self._lose_replicas(context, broker_id, _unserved_in(context, request, response))
+            await self._lose_replicas(context, broker_id, answers.unserved(context, request, response))
 
     async def _lose_replicas(self, context: Context, broker_id: int, failed: set[TopicPartition]) -> None:
         known = context.failed.setdefault(broker_id, set())
@@ -322,7 +345,7 @@ class Controller:
 
     def _open_outboxes(self, context: Context) -> None:
         def on_response(broker_id: int, request: Any, response: Any) -> None:
-            self._post(lambda: self._answered(context, broker_id, request, response))
+            self._turns.post(lambda: self._answered(context, broker_id, request, response))
 
         for broker_id in context.brokers.keys() - self._outboxes.keys():
             self._outboxes[broker_id] = Outbox(broker_id, self._channels, self.settings.retry_backoff_ms, on_response)
@@ -342,7 +365,7 @@ class Controller:
         self._outboxes.clear()
         self._end_deletions(list(self._deletions))  # They are marked: the next controller goes on with them.
 
-    # The queue of events.
+    # Being asked.
 
     async def _as_controller(self, act: Callable[[Context], Awaitable[T]]) -> T:
         """Handle ``act`` in its turn; answered when this broker was told what follows from it."""
@@ -352,10 +375,10 @@ class Controller:
                 raise self._refusal()
             return await act(self._context)
 
-        if self._handler is None:
+        if not self._turns.is_open:
             raise self._refusal()
         try:
-            result = await self._ask(event)
+            result = await self._turns.ask(event)
         except RegistryFailure as error:
             raise ProtocolError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except RegistryError as error:
@@ -366,71 +389,16 @@ class Controller:
     def _refusal(self) -> ProtocolError:
         return ProtocolError(ErrorCode.NOT_CONTROLLER, f"broker {self._broker_id} is not the controller")
 
-    async def _ask(self, event: Callable[[], Awaitable[T]]) -> T:
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._events.put_nowait((event, answer))
-        return await answer
-
-    def _post(self, event: Callable[[], Awaitable[None]]) -> None:
-        self._events.put_nowait((event, None))
-
-    def _poster(self, event: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-        return lambda: self._post(event)
-
-    async def _handle_events(self) -> None:
-        while True:
-            event, answer = await self._events.get()
-            try:
-                result = await event()
-            except ProtocolError as error:
-                _fail(answer, error)
-            except Exception as error:
-                if not isinstance(error, RegistryError):
-                    _log.exception("the controller failed")
-                else:
-                    _log.warning("the registry refused: %s", error)
-                self._resign()
-                self._stand_again_later()
-                _fail(answer, error)
-            else:
-                if answer is not None and not answer.done():
-                    answer.set_result(result)
-
-    def _stand_again_later(self) -> None:
+    def _failed(self, error: Exception) -> None:
+        """Only the registry knows now what is so: forget everything, and stand again later."""
+        if isinstance(error, RegistryError):
+            _log.warning("the registry refused: %s", error)
+        else:
+            _log.error("the controller failed", exc_info=error)
+        self._resign()
         if self._retry is not None:
             self._retry.cancel()
         delay_ms = self.settings.retry_backoff_ms << min(self._failures, BACKOFF_DOUBLINGS_MAX)
         self._failures += 1
         loop = asyncio.get_running_loop()
-        self._retry = loop.call_later(delay_ms / 1_000, self._poster(self._controller_changed))
-
-
-def _fail(answer: asyncio.Future[Any] | None, error: Exception) -> None:
-    if answer is not None and not answer.done():
-        answer.set_exception(error)
-
-
-def _unserved_in(context: Context, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> set[TopicPartition]:
-    """The replicas of the request that the broker could not give their role, one by one or all together."""
-    errors = {
-        (topic.topic_id, error.partition_index): error.error_code
-        for topic in response.topics
-        for error in topic.partition_errors
-    }
-    return {
-        TopicPartition(topic.topic_name, state.partition_index)
-        for topic in request.topic_states
-        for state in topic.partition_states
-        if errors.get((topic.topic_id, state.partition_index), response.error_code) in UNSERVED
-        and context.names_by_id.get(topic.topic_id) == topic.topic_name  # Not a namesake that came since.
-    }
-
-
-def _deleted_in(request: StopReplicaRequest) -> list[TopicPartition]:
-    """The replicas that the request asked to delete."""
-    return [
-        TopicPartition(topic.topic_name, partition.partition_index)
-        for topic in request.topic_states
-        for partition in topic.partition_states
-        if partition.delete_partition
-    ]
+        self._retry = loop.call_later(delay_ms / 1_000, self._turns.poster(self._controller_changed))

@@ -4,11 +4,12 @@ Everything a controller writes checks the version of /controller_epoch, so from 
 one before can change nothing.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from millstream.model.clock import Clock
-from millstream.registry.nodes import CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
-from millstream.registry.tree import BadVersion, Create, NodeExists, NoNode, Registry, Set, Stat
+from millstream.registry.nodes import BROKER, CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
+from millstream.registry.tree import BadVersion, Create, Delete, NodeExists, NoNode, Op, Registry, Set, Stat
 
 _FIRST_EPOCH = 0
 
@@ -46,20 +47,40 @@ class Election:
 
     async def stand(self) -> Mandate | None:
         """Become controller under a new epoch, or None when another was quicker."""
-        epoch, version = await self._last_epoch()
+        return await self._claim(await self._last_epoch())
+
+    async def unseat(self, controller_id: int) -> Mandate | None:
+        """Become controller in place of ``controller_id``, which seems dead; None when it no longer was controller.
+
+        Its claim goes, with its registration as a broker if that was made by the same process.  If it lives after
+        all it has lost its office and must register anew, and no more: the epoch that its writes check has risen.
+        """
+        last = await self._last_epoch()  # First: whoever is elected after this makes the claim below fail.
+        registration = BROKER.path(controller_id)
+        claim, broker = await self._registry.get_many([CONTROLLER.path(), registration])
+        if claim is None or CONTROLLER.decode(claim.data).broker_id != controller_id:
+            return None
+        gone: list[Op] = [Delete(CONTROLLER.path())]
+        if broker is not None and broker.ephemeral_owner == claim.ephemeral_owner:
+            gone.append(Delete(registration))
+        return await self._claim(last, gone)
+
+    async def _claim(self, last: Mandate, gone: Sequence[Op] = ()) -> Mandate | None:
         claim = ControllerClaim(self._broker_id, self._clock.now_ms())
+        epoch = last.epoch + 1
         try:
             outcomes = await self._registry.multi(
                 [
+                    *gone,
                     Create(CONTROLLER.path(), CONTROLLER.encode(claim), ephemeral=True),
-                    Set(CONTROLLER_EPOCH.path(), CONTROLLER_EPOCH.encode(epoch + 1), version),
+                    Set(CONTROLLER_EPOCH.path(), CONTROLLER_EPOCH.encode(epoch), last.epoch_version),
                 ]
             )
-        except (NodeExists, BadVersion):
+        except (NodeExists, BadVersion, NoNode):
             return None
-        stat = outcomes[1]
+        stat = outcomes[-1]
         assert isinstance(stat, Stat)
-        return Mandate(epoch + 1, stat.version)
+        return Mandate(epoch, stat.version)
 
     async def step_down(self) -> None:
         """Take our own claim back, so that others need not wait for the session to end."""
@@ -70,11 +91,11 @@ class Election:
             except NoNode:
                 return
 
-    async def _last_epoch(self) -> tuple[int, int]:
+    async def _last_epoch(self) -> Mandate:
         while True:
             try:
                 node = await self._registry.get(CONTROLLER_EPOCH.path())
-                return CONTROLLER_EPOCH.decode(node.data), node.version
+                return Mandate(CONTROLLER_EPOCH.decode(node.data), node.version)
             except NoNode:
                 try:
                     await self._registry.create(CONTROLLER_EPOCH.path(), CONTROLLER_EPOCH.encode(_FIRST_EPOCH))

@@ -183,6 +183,7 @@ class Cluster:
         self.printed: list[str] = []
         self.tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
         self.brokers: dict[int, FakeBroker] = {}
+        self._crashed: dict[int, FakeBroker] = {}
         self._calls: list[asyncio.Task[None]] = []
 
     def min_in_sync(self, topic: str) -> int:
@@ -229,14 +230,22 @@ class Cluster:
         for broker_id in map(int, command.arguments):
             broker = self.brokers.pop(broker_id)
             self._silence(broker)
-            handler = broker.controller._handler
-            assert handler is not None
-            handler.cancel()
+            turns = broker.controller._turns
+            assert turns._handler is not None
+            turns._handler.cancel()
             broker.controller._resign()
 
     async def do_deafen(self, command: Command) -> None:
-        """deafen ID: its session is over and nobody tells it, as when a process was paused."""
-        self._silence(self.brokers[int(command.arguments[0])])
+        """deafen ID [registered]: its session is over and nobody tells it, as when a process was paused.
+
+        With ``registered`` its session lasts, and yet it hears of nothing.
+        """
+        broker = self.brokers[int(command.arguments[0])]
+        if "registered" in command.arguments:
+            for watch in broker.registry._set_watches:
+                watch.cancel()
+        else:
+            self._silence(broker)
 
     def _silence(self, broker: FakeBroker) -> None:
         for watch in broker.registry._set_watches:
@@ -250,6 +259,46 @@ class Cluster:
         endpoint = Endpoint("PLAINTEXT", f"host{broker.broker_id}", 9092)
         registration = BrokerRegistration((endpoint,), is_clean=True)  # It lost nothing but its session.
         broker.epoch = await register_broker(broker.registry, broker.broker_id, registration)
+
+    async def do_crash(self, command: Command) -> None:
+        """crash ID…: brokers vanish at once, and their sessions stay; only their sockets tell."""
+        for broker_id in map(int, command.arguments):
+            broker = self.brokers.pop(broker_id)
+            for watch in broker.registry._set_watches:
+                watch.cancel()
+            turns = broker.controller._turns
+            assert turns._handler is not None
+            turns._handler.cancel()
+            broker.controller._resign()
+            self._crashed[broker_id] = broker
+
+    async def do_lost(self, command: Command) -> None:
+        """lost ID: the controller is told that this broker no longer listens."""
+        broker_id = int(command.arguments[0])
+        epoch = {**self._crashed, **self.brokers}[broker_id].epoch - ("past" in command.arguments)
+        await self._active().controller.broker_lost(broker_id, epoch)
+
+    async def do_dead(self, command: Command) -> None:
+        """dead ID by=ID: a broker finds that the controller no longer listens."""
+        observer = self.brokers[int(command.options["by"])]
+        await observer.controller.claim_is_dead(int(command.arguments[0]))
+
+    async def do_register(self, command: Command) -> None:
+        """register ID: it finds its registration gone, and makes another."""
+        broker = self.brokers[int(command.arguments[0])]
+        endpoint = Endpoint("PLAINTEXT", f"host{broker.broker_id}", 9092)
+        registration = BrokerRegistration((endpoint,), is_clean=True)
+        broker.epoch = await register_broker(broker.registry, broker.broker_id, registration)
+
+    async def do_alarm(self, command: Command) -> None:
+        """alarm ID: it is taken for dead by the controller, or by another broker if it is controller; falsely."""
+        broker_id = int(command.arguments[0])
+        if self._active().broker_id == broker_id:
+            observer = next(number for number in self.brokers if number != broker_id)
+            await self.brokers[observer].controller.claim_is_dead(broker_id)
+        else:
+            await self.do_lost(command)
+        await self.do_register(command)
 
     async def do_cut(self, command: Command) -> None:
         """cut ID from=ID,ID: requests of these do not reach it; it stays registered."""

@@ -64,6 +64,8 @@ class Walk:
             hearing = [number for number in up if number not in self._deaf]
             if victim not in self._deaf and len(hearing) > 1:
                 choices += [f"expire {victim}", f"shutdown {victim}", f"deafen {victim}"]
+            if not self._deaf:
+                choices += [f"alarm {victim}"]
         choices += [f"start {number}{dice.choice(('', ' clean'))}" for number in down]
         for deaf in sorted(self._deaf):
             choices += [f"kill {deaf}", f"create {topic} at={deaf}", f"create {topic} at={deaf}"]
