@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -108,20 +109,21 @@ class ZooKeeperServer:
                 command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
             )
 
-    def is_serving(self) -> bool:
-        """Whether it answers clients now: alone, or as a member of a quorum."""
+    def mode(self) -> str | None:
+        """``standalone``, ``leader`` or ``follower``; None while it does not serve."""
         with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1) as connection:
             connection.sendall(b"srvr")
             answer = b""
             while part := connection.recv(4096):
                 answer += part
-            return b"\nMode: " in answer
-        return False
+            found = re.search(rb"^Mode: (.+)$", answer, re.MULTILINE)
+            return found[1].decode() if found else None
+        return None
 
     def wait(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return once it serves; CommandFailed, saying where to look, when it ends instead or takes too long."""
         deadline_s = time.monotonic() + timeout_s
-        while not self.is_serving():
+        while self.mode() is None:
             if not self.is_running():
                 raise CommandFailed(
                     f"ZooKeeper ended at its start; {self.folder}/zookeeper.log and console.log say why"
