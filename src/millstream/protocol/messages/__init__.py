@@ -4,6 +4,8 @@ from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnReque
 from millstream.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
+from millstream.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from millstream.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
 from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -20,6 +22,7 @@ from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsReques
 from millstream.protocol.messages.describe_producers import DescribeProducersRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from millstream.protocol.messages.elect_leaders import ElectLeadersRequest
 from millstream.protocol.messages.end_txn import EndTxnRequest
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -31,6 +34,7 @@ from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.leave_group import LeaveGroupRequest
 from millstream.protocol.messages.list_groups import ListGroupsRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
+from millstream.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from millstream.protocol.messages.list_transactions import ListTransactionsRequest
 from millstream.protocol.messages.metadata import MetadataRequest
 from millstream.protocol.messages.offset_commit import OffsetCommitRequest
@@ -79,10 +83,14 @@ REQUESTS: dict[int, type[Request]] = {
         TxnOffsetCommitRequest,
         DescribeConfigsRequest,
         AlterConfigsRequest,
+        AlterReplicaLogDirsRequest,
         DescribeLogDirsRequest,
         CreatePartitionsRequest,
         DeleteGroupsRequest,
+        ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
+        AlterPartitionReassignmentsRequest,
+        ListPartitionReassignmentsRequest,
         OffsetDeleteRequest,
         AlterPartitionRequest,
         DescribeClusterRequest,
