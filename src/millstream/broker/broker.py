@@ -22,6 +22,7 @@ from millstream.broker.neighbours import Neighbours
 from millstream.broker.orders import Orders, answer_own
 from millstream.broker.producer_ids import ProducerIds
 from millstream.broker.registration import Registration
+from millstream.broker.replication import Replication
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
 from millstream.broker.transactions import Transactions
@@ -69,6 +70,7 @@ class Broker:
     channels: BrokerChannels
     logs: Logs
     replicas: Replicas
+    replication: Replication
     serving: Serving
     settings: LiveSettings
     controller: Controller
@@ -161,8 +163,10 @@ class Broker:
         self.coordinators = Coordinators(self)
         self.transactions = Transactions(self.coordinators.transactions)
         self._undo.append(self.coordinators.close)
-        self.replicas.on_role = self.coordinators.role_changed
         await self._open_channels(registry)
+        self.replication = Replication(self)
+        self._undo.append(self.replication.stop)
+        self.replication.start()
         await self._listen()
         await self._register(registry)
         self.controller = Controller(
@@ -175,6 +179,7 @@ class Broker:
         for server in self._servers:  # Only now: a client must never see a broker without its partitions.
             await server.start_serving()
         await self.until_known()
+        self._undo.append(self.replication.stop)  # The first thing to end.
         background = Background(self)
         background.start()
         self._undo.append(background.stop)

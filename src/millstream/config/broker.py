@@ -7,7 +7,7 @@ consumer groups in ``groups``, those of transactions in ``transactions``.
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from millstream.config import cluster, groups, log, network, transactions
+from millstream.config import cluster, groups, log, network, replication, transactions
 from millstream.config.listeners import PLAINTEXT, parse_limits, parse_listener, parse_protocol_map
 from millstream.config.setting import (
     BOOLEAN,
@@ -109,7 +109,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
 #: Every setting a broker has, by name.
 BROKER_SETTINGS: dict[str, Setting[Any]] = table(
     setting
-    for declared in (vars(cluster), vars(groups), vars(log), vars(network), vars(transactions), globals())
+    for declared in (*map(vars, (cluster, groups, log, network, replication, transactions)), globals())
     for setting in declared.values()
 )
 
@@ -189,6 +189,10 @@ class BrokerConfig:
             self.dynamic if dynamic is None else dynamic,
             self.warnings,
         )
+
+    def is_given(self, setting: Setting[Any]) -> bool:
+        """Whether anyone has said anything of this very setting, so that it is not its default that speaks."""
+        return any(setting.name in layer for layer in (self.dynamic, self.dynamic_default, self.static))
 
     def given(self, setting: Setting[Any]) -> list[tuple[Source, str]]:
         """What each layer says of this very setting, the strongest first, its default (when it has one) last."""

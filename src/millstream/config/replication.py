@@ -1,8 +1,6 @@
 """Broker settings of replication: how followers fetch, and who counts as in sync."""
 
-from millstream.config.setting import INT, LONG, MIB, SECOND_MS, STRING, Check, Setting, at_least
-
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+from millstream.config.setting import INT, LONG, MIB, SECOND_MS, Setting, at_least
 
 REPLICA_LAG_TIME_MAX_MS = Setting(
     "replica.lag.time.max.ms",
@@ -23,7 +21,7 @@ REPLICA_FETCH_MIN_BYTES = Setting(
     INT,
     default=1,
     check=at_least(0),
-    doc="A follower's fetch waits for this many bytes. A leader answers from the first record on, whatever this says.",
+    doc="A follower's fetch waits for this many bytes; more than 1 holds up whoever writes with acks=all.",
 )
 REPLICA_FETCH_MAX_BYTES = Setting(
     "replica.fetch.max.bytes",
@@ -52,21 +50,4 @@ REPLICA_SOCKET_TIMEOUT_MS = Setting(
     default=30 * SECOND_MS,
     check=at_least(1),
     doc="How long a follower waits for its leader's answer; more than replica.fetch.wait.max.ms.",
-)
-NUM_REPLICA_FETCHERS = Setting(
-    "num.replica.fetchers",
-    INT,
-    default=1,
-    check=at_least(1),
-    doc="Taken for Kafka's sake: one loop does all of a broker's work, so one fetcher for each leader is enough.",
-)
-REPLICA_SELECTOR_CLASS = Setting[str | None](
-    "replica.selector.class",
-    STRING,
-    default=None,
-    check=Check(
-        f"empty, or {RACK_AWARE}",
-        lambda name: name is None or name in ("", RACK_AWARE, RACK_AWARE.rpartition(".")[2]),
-    ),
-    doc="Set to RackAwareReplicaSelector, consumers are sent to an in-sync replica in their own rack (client.rack).",
 )

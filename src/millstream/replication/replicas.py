@@ -46,6 +46,8 @@ class Replicas:
         self.controller_epoch = 0
         #: Called when the controller has given a partition a part, or taken it away.
         self.on_role: Callable[[Partition], None] = lambda partition: None
+        #: Called when a partition's in-sync set may have to change.
+        self.on_in_sync: Callable[[Partition], None] = lambda partition: None
         self._logs = logs
         self._purgatory = purgatory
         self._topic_config = topic_config
@@ -182,10 +184,14 @@ class Replicas:
         high_watermark = 0 if log is None else self._high_watermarks.pop(topic_partition, 0)
         traffic = TopicTraffic(self._metrics, topic_partition.topic)
         partition = Partition(topic_partition, topic_id, self.broker_id, log, self._purgatory, high_watermark, traffic)
+        partition.on_in_sync = self._in_sync_may_change
         self._topics.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
         if topic_id != ZERO_UUID:
             self._names[topic_id] = topic_partition.topic
         return partition
+
+    def _in_sync_may_change(self, partition: Partition) -> None:
+        self.on_in_sync(partition)
 
     def _log_of(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Log | None:
         """The partition's log, made where there never was one; None while it is, or may be, in an offline directory."""

@@ -5,7 +5,7 @@ watchers that it grew, so that a fetch costs what has changed, however many part
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from millstream.model.errors import ErrorCode, ProtocolError
@@ -30,6 +30,10 @@ class Found(NamedTuple):
     offset: int
     records: FileSlice
     row: PartitionData
+
+
+#: Rows of an answer, and the records in them.
+News = tuple[dict[Key, PartitionData], dict[Key, Found]]
 
 
 class Standing:
@@ -93,6 +97,11 @@ class FollowerSession:
         if standing is not None:
             standing.watch(None)
             self.pending.pop(key, None)
+
+    def mark(self, key: Key) -> None:
+        """Look at the partition again."""
+        if key in self.standings:
+            self.pending[key] = self.standings[key]
 
     def close(self) -> None:
         """Watch nothing any more; whoever waits is answered."""
@@ -179,10 +188,24 @@ class Serving:
 
     # Reading.
 
-    def read(self, session: FollowerSession, bytes_max: int) -> tuple[list[tuple[Key, PartitionData]], list[Found]]:
+    async def fetch(self, session: FollowerSession, bytes_max: int, min_bytes: int, max_wait_ms: int) -> News:
+        """What is new; with too little of it, wait for more until the time is over or a newer fetch has come."""
+        rows, found = self.read(session, bytes_max)
+        deadline_ms = self._now_ms() + max_wait_ms
+        while (left_ms := deadline_ms - self._now_ms()) > 0 and not _is_enough(rows, found, min_bytes):
+            if not await session.wait(left_ms):
+                break
+            for key in found:  # Too little so far: read again from the same place on.
+                session.mark(key)
+            more, more_found = self.read(session, bytes_max)
+            rows |= more
+            found |= more_found
+        return rows, found
+
+    def read(self, session: FollowerSession, bytes_max: int) -> News:
         """The rows that say something new, and the records in them; what does not fit waits for the next fetch."""
-        rows: list[tuple[Key, PartitionData]] = []
-        found: list[Found] = []
+        rows: dict[Key, PartitionData] = {}
+        found: dict[Key, Found] = {}
         left, pending = bytes_max, session.pending
         for key, standing in list(pending.items()):
             if left <= 0 and found and not standing.is_moved:
@@ -199,10 +222,10 @@ class Serving:
                 log_start_offset=row.log_start_offset,
             )
             if is_news:
-                rows.append((key, row))
+                rows[key] = row
         return rows, found
 
-    def _row(self, session: FollowerSession, standing: Standing, left: int, found: list[Found]) -> PartitionData:
+    def _row(self, session: FollowerSession, standing: Standing, left: int, found: dict[Key, Found]) -> PartitionData:
         key, partition = standing.key, None
         try:
             name = self._replicas.topic_name(key.topic_id) if key.topic_id != ZERO_UUID else key.topic
@@ -220,7 +243,7 @@ class Serving:
             return row
 
     def _read(
-        self, session: FollowerSession, standing: Standing, partition: Partition, left: int, found: list[Found]
+        self, session: FollowerSession, standing: Standing, partition: Partition, left: int, found: dict[Key, Found]
     ) -> PartitionData:
         wanted = standing.wanted
         log = partition.leader_log(wanted.current_leader_epoch)
@@ -245,7 +268,7 @@ class Serving:
             records = log.read(wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), log.end_offset)
             if records is not None and (records.length <= left or not found):
                 row.records = records
-                found.append(Found(partition, log, wanted.fetch_offset, records, row))
+                found[standing.key] = Found(partition, log, wanted.fetch_offset, records, row)
             elif records is not None:
                 session.pending[standing.key] = standing
         elif wanted.fetch_offset < log.end_offset:
@@ -253,14 +276,16 @@ class Serving:
         return row
 
 
-def is_urgent(row: PartitionData) -> bool:
-    """Whether the follower must hear of it at once."""
-    return row.error_code != 0 or row.diverging_epoch is not None
+def _is_enough(rows: Mapping[Key, PartitionData], found: Mapping[Key, Found], min_bytes: int) -> bool:
+    """Whether there is no reason to wait: enough bytes, or something the follower must hear of at once."""
+    if sum(len(each.records) for each in found.values()) >= min_bytes:
+        return True
+    return any(row.error_code or row.diverging_epoch is not None for row in rows.values())
 
 
-def grouped(rows: Iterable[tuple[Key, PartitionData]]) -> dict[tuple[str, bytes], list[PartitionData]]:
+def grouped(rows: Mapping[Key, PartitionData]) -> dict[tuple[str, bytes], list[PartitionData]]:
     """Rows by their topics, as an answer holds them."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
-    for key, row in rows:
+    for key, row in rows.items():
         topics.setdefault((key.topic, key.topic_id), []).append(row)
     return topics

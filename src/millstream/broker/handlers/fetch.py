@@ -21,7 +21,7 @@ from millstream.protocol.messages.fetch import (
 )
 from millstream.replication.fetch_sessions import NO_SESSION, Key, View, Wanted
 from millstream.replication.partition import NO_EPOCH, Partition
-from millstream.replication.serving import grouped, is_urgent
+from millstream.replication.serving import grouped
 from millstream.storage.log import Log
 
 READ_COMMITTED = 1
@@ -64,16 +64,13 @@ async def _handle_follower(
             session.forget(key)
         for key, wanted in _named(request):
             session.name(key, wanted)
-        bytes_max = min(request.max_bytes, broker.fetch_bytes_max)
-        rows, found = broker.serving.read(session, bytes_max)
-        if not found and request.max_wait_ms > 0 and not any(is_urgent(row) for _, row in rows):
-            is_due = await session.wait(request.max_wait_ms)
-            more, found = broker.serving.read(session, bytes_max) if is_due else ([], [])
-            rows = [*rows, *more]
+        rows, found = await broker.serving.fetch(
+            session, min(request.max_bytes, broker.fetch_bytes_max), request.min_bytes, request.max_wait_ms
+        )
     finally:
         if session.id == NO_SESSION:
             session.close()
-    for partition, log, offset, records, row in found:
+    for partition, log, offset, records, row in found.values():
         piece = Piece(log, offset, records, row, partition.traffic)
         if not piece.is_at_hand():
             await piece.warm(broker.workers)

@@ -1,0 +1,1 @@
+"""A follower's side: where it stands in each partition, and how it gets further."""
