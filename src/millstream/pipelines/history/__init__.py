@@ -1,0 +1,1 @@
+"""Topics as tables of SQL, as they are or as they were."""
