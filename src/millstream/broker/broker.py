@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from millstream.broker import adoption
+from millstream.broker import adoption, joining
 from millstream.broker.background import Background
 from millstream.broker.channels import BrokerChannels
 from millstream.broker.cluster_view import ClusterView
@@ -31,6 +31,7 @@ from millstream.config import cluster as cluster_settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
+from millstream.config.zookeeper import ZOOKEEPER_CONNECT
 from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
 from millstream.coordination.coordinator import Coordinator
@@ -147,7 +148,9 @@ class Broker:
             f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
         )
         self._undo.append(close_registry)
-        is_new = await adoption.is_new(registry)
+        is_shared = config.get(ZOOKEEPER_CONNECT) is not None
+        await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=is_shared)
+        is_new = not is_shared and await adoption.is_new(registry)
         await lay_out(registry)
         self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
         await self.settings.start()

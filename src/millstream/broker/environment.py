@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
+from millstream.config import zookeeper
+from millstream.config.broker import BACKGROUND_THREADS, BrokerConfig
+from millstream.config.network import SOCKET_LISTEN_BACKLOG_SIZE
+from millstream.config.setting import SettingError
 from millstream.model.clock import Clock, SystemClock
 from millstream.model.workers import Workers
 from millstream.net.network import Network, TcpNetwork
-from millstream.registry.embedded import EmbeddedTree
 from millstream.registry.tree import Registry
 from millstream.storage.files import Files, OsFiles
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Opens the registry kept at a path, and says how to close it.
+#: Opens a registry, at this path if it is of the broker's own, and says how to close it.
 RegistryOpener = Callable[[str, Workers], Awaitable[tuple[Registry, Callable[[], Awaitable[None]]]]]
 
 
@@ -92,6 +95,8 @@ def _answer(connection: "Connection", function: Callable[..., object], args: tup
 
 async def open_embedded(path: str, workers: Workers) -> tuple[Registry, Callable[[], Awaitable[None]]]:
     """The registry in a SQLite file of the broker's own."""
+    from millstream.registry.embedded import EmbeddedTree  # Brokers of a cluster need none of it.
+
     loop = asyncio.get_running_loop()
     tree = EmbeddedTree(path, call_soon=loop.call_soon, workers=workers)
     registry = tree.session()
@@ -103,15 +108,39 @@ async def open_embedded(path: str, workers: Workers) -> tuple[Registry, Callable
     return registry, close
 
 
-def real_environment(threads: int, backlog: int) -> Environment:
-    """The machine itself."""
-    workers = PoolWorkers(threads)
+def registry_opener(config: BrokerConfig) -> RegistryOpener:
+    """What opens the registry that the settings name."""
+    connect = config.get(zookeeper.ZOOKEEPER_CONNECT)
+    if connect is None:
+        return open_embedded
+    credentials, set_acl = config.get(zookeeper.ZOOKEEPER_DIGEST), config.get(zookeeper.ZOOKEEPER_SET_ACL)
+    if set_acl and credentials is None:
+        raise SettingError("zookeeper.set.acl=true: nodes need an owner; say who it is with zookeeper.digest")
+
+    async def open_zookeeper(path: str, workers: Workers) -> tuple[Registry, Callable[[], Awaitable[None]]]:
+        from millstream.registry.zookeeper.registry import ZooKeeperRegistry  # A broker alone does not pay for kazoo.
+
+        registry = await ZooKeeperRegistry.open(
+            zookeeper.parse_ensemble(connect),
+            session_timeout_ms=config.get(zookeeper.ZOOKEEPER_SESSION_TIMEOUT_MS),
+            connect_timeout_ms=config.get(zookeeper.ZOOKEEPER_CONNECTION_TIMEOUT_MS),
+            credentials=credentials,
+            set_acl=credentials is not None if set_acl is None else set_acl,
+        )
+        return registry, registry.close
+
+    return open_zookeeper
+
+
+def real_environment(config: BrokerConfig) -> Environment:
+    """The machine itself, and the registry that the settings name."""
+    workers = PoolWorkers(config.get(BACKGROUND_THREADS))
     return Environment(
         clock=SystemClock(),
         files=OsFiles(),
-        network=TcpNetwork(backlog),
+        network=TcpNetwork(config.get(SOCKET_LISTEN_BACKLOG_SIZE)),
         workers=workers,
         random=SystemRandom(),
-        open_registry=open_embedded,
+        open_registry=registry_opener(config),
         close=workers.close,
     )

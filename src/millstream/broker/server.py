@@ -14,16 +14,19 @@ from dataclasses import dataclass, field
 from millstream.broker.broker import Broker
 from millstream.broker.environment import real_environment
 from millstream.broker.table import ROUTES
-from millstream.config.broker import BACKGROUND_THREADS, BROKER_ID, LOG_DIR, LOG_DIRS, NODE_ID, BrokerConfig
-from millstream.config.network import LISTENERS, SOCKET_LISTEN_BACKLOG_SIZE
+from millstream.config.broker import BROKER_ID, LOG_DIR, LOG_DIRS, NODE_ID, BrokerConfig
+from millstream.config.network import LISTENERS
 from millstream.config.setting import SettingError
-from millstream.registry.tree import RegistryFailure
+from millstream.config.zookeeper import ZOOKEEPER_CONNECT, ZOOKEEPER_DIGEST, parse_registry
+from millstream.registry.tree import RegistryFailure, SessionExpired
 from millstream.storage.directory import DirectoryError
 from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_DATA = "millstream-data"
+#: The registry of a broker that is alone.
+EMBEDDED = "embedded"
 
 #: A worker thread that computes gives way to the loop within this time; Python's own default is 25 times as long.
 SWITCH_INTERVAL_S = 0.0002
@@ -43,13 +46,15 @@ class ServeOptions:
     data: str | None = None
     config_file: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    registry: str = "embedded"
+    registry: str | None = None  #: EMBEDDED, or as parse_registry takes it
 
 
 def load_config(options: ServeOptions, environ: Mapping[str, str]) -> BrokerConfig:
     """The settings in force: options over environment over file over defaults."""
-    config = BrokerConfig.load(options.config_file, options.settings, environ)
-    overrides = dict(options.settings)
+    overrides = {**options.settings, **_registry_settings(options.registry)}
+    config = BrokerConfig.load(options.config_file, overrides, environ)
+    if options.registry == EMBEDDED and (connect := config.get(ZOOKEEPER_CONNECT)) is not None:
+        raise SettingError(f"--registry {EMBEDDED}: zookeeper.connect={connect} names another; leave one of them out")
     given = config.static
     if options.host is not None or options.port is not None or LISTENERS.name not in given:
         host = DEFAULT_HOST if options.host is None else options.host
@@ -63,6 +68,16 @@ def load_config(options: ServeOptions, environ: Mapping[str, str]) -> BrokerConf
         if known is not None:
             config = BrokerConfig.load(options.config_file, {**overrides, NODE_ID.name: str(known)}, environ)
     return config
+
+
+def _registry_settings(registry: str | None) -> dict[str, str]:
+    if registry is None or registry == EMBEDDED:
+        return {}
+    try:
+        connect, credentials = parse_registry(registry)
+    except ValueError as error:
+        raise SettingError(f"--registry: {error}") from None
+    return {ZOOKEEPER_CONNECT.name: connect} | ({ZOOKEEPER_DIGEST.name: credentials} if credentials else {})
 
 
 def _known_broker_id(directories: Iterable[str]) -> int | None:
@@ -86,7 +101,7 @@ def run(options: ServeOptions) -> int:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
-    except (SettingError, DirectoryError, RegistryFailure, OSError) as error:
+    except (SettingError, DirectoryError, RegistryFailure, SessionExpired, OSError) as error:
         message = error.strerror if isinstance(error, OSError) and error.filename is None else None
         print(f"millstream: {message or error}", file=sys.stderr)  # noqa: T201 - the process's own last word
         return 1
@@ -97,7 +112,7 @@ async def _serve(config: BrokerConfig) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    environment = real_environment(config.get(BACKGROUND_THREADS), config.get(SOCKET_LISTEN_BACKLOG_SIZE))
+    environment = real_environment(config)
     broker = Broker(config, environment, ROUTES)
     try:
         await broker.start()

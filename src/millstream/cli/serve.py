@@ -31,7 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a setting, such as log.segment.bytes=1048576; may be repeated",
     )
     parser.add_argument(
-        "--registry", default="embedded", choices=("embedded",), help="where the cluster's state is kept"
+        "--registry",
+        metavar="WHERE",
+        help="where the cluster's state is kept: `embedded` in the broker, which is then alone (the default), or "
+        "zk://HOST:PORT,HOST:PORT/ROOT for a ZooKeeper ensemble; zk://USER:PASSWORD@... where it asks who we are",
     )
 
 

@@ -1,13 +1,13 @@
 """Settings of a broker: the table, and a broker's own values for it.
 
 Settings that topics inherit are declared in ``log``, those of listeners and connections in ``network``, those of
-consumer groups in ``groups``, those of transactions in ``transactions``.
+consumer groups in ``groups``, those of transactions in ``transactions``, those of ZooKeeper in ``zookeeper``.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from millstream.config import cluster, groups, log, network, replication, transactions
+from millstream.config import cluster, groups, log, network, replication, transactions, zookeeper
 from millstream.config.listeners import PLAINTEXT, parse_limits, parse_listener, parse_protocol_map
 from millstream.config.setting import (
     BOOLEAN,
@@ -109,7 +109,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
 #: Every setting a broker has, by name.
 BROKER_SETTINGS: dict[str, Setting[Any]] = table(
     setting
-    for declared in (*map(vars, (cluster, groups, log, network, replication, transactions)), globals())
+    for declared in (*map(vars, (cluster, groups, log, network, replication, transactions, zookeeper)), globals())
     for setting in declared.values()
 )
 

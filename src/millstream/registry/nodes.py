@@ -20,6 +20,10 @@ TOPICS = "topics"
 BROKERS = "brokers"
 
 
+class UnknownVersion(ValueError):
+    """A node that is laid out as only later brokers know."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeType(Generic[T]):
     """One kind of node; ``pattern`` has a blank for each argument of ``path``."""
@@ -35,12 +39,24 @@ class NodeType(Generic[T]):
         """The node's value; RegistryFailure naming the node when its bytes are none."""
         try:
             return self.read(data)
+        except UnknownVersion as error:
+            raise RegistryFailure(
+                self.path(*names), f"{error}; upgrade this broker, or name another registry"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RegistryFailure(self.path(*names), f"the node holds {data[:80]!r}, which cannot be read") from error
 
 
 def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _object(data: bytes, version_max: int) -> dict[str, Any]:
+    """The node's JSON; UnknownVersion when it is of a later version than ``version_max``."""
+    value: dict[str, Any] = json.loads(data)
+    if (version := int(value.get("version", version_max))) > version_max:
+        raise UnknownVersion(f"the node is of version {version}, and only those up to {version_max} are known")
+    return value
 
 
 def _empty(value: None) -> bytes:
@@ -101,7 +117,7 @@ def _encode_broker(broker: BrokerRegistration) -> bytes:
 
 
 def _read_broker(data: bytes) -> BrokerRegistration:
-    value = json.loads(data)
+    value = _object(data, 5)
     protocols = value.get("listener_security_protocol_map", {})
     endpoints = []
     for text in value["endpoints"]:
@@ -118,6 +134,33 @@ def _read_broker(data: bytes) -> BrokerRegistration:
         is_clean=value.get("clean", False) is True,
         features=value.get("features", {}),
     )
+
+
+class Assignment(NamedTuple):
+    """One partition's replicas, and which of them are coming and going while it is moved."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Where it was before the move."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Where it will be after the move."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    def towards(self, target: tuple[int, ...]) -> "Assignment":
+        """The same while it moves to ``target``, from wherever it was before any move."""
+        replicas = (*target, *(replica for replica in self.origin if replica not in target))
+        return Assignment(
+            replicas,
+            adding=tuple(replica for replica in replicas if replica not in self.origin),
+            removing=tuple(replica for replica in replicas if replica not in target),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +190,7 @@ def _replicas(value: Mapping[str, list[int]]) -> dict[int, tuple[int, ...]]:
 
 
 def _read_topic(data: bytes) -> TopicAssignment:
-    value = json.loads(data)
+    value = _object(data, 3)
     text = value.get("topic_id")
     return TopicAssignment(
         topic_id=uuid_from_text(text) if text else ZERO_UUID,
@@ -185,7 +228,7 @@ def _encode_state(state: PartitionState) -> bytes:
 
 
 def _read_state(data: bytes) -> PartitionState:
-    value = json.loads(data)
+    value = _object(data, 1)
     return PartitionState(
         leader=value["leader"],
         leader_epoch=value["leader_epoch"],
@@ -224,7 +267,7 @@ def _encode_controller(claim: ControllerClaim) -> bytes:
 
 
 def _read_controller(data: bytes) -> ControllerClaim:
-    value = json.loads(data)
+    value = _object(data, 2)
     return ControllerClaim(int(value["brokerid"]), int(value.get("timestamp", 0)))
 
 
@@ -243,7 +286,7 @@ def _encode_block(block: ProducerIdBlock) -> bytes:
 
 
 def _read_block(data: bytes) -> ProducerIdBlock:
-    value = json.loads(data)
+    value = _object(data, 1)
     return ProducerIdBlock(value["broker"], int(value["block_start"]), int(value["block_end"]))
 
 
@@ -252,7 +295,7 @@ def _encode_overrides(overrides: Mapping[str, str]) -> bytes:
 
 
 def _read_overrides(data: bytes) -> Mapping[str, str]:
-    value: dict[str, str] = json.loads(data)["config"]
+    value: dict[str, str] = _object(data, 1)["config"]
     return {str(name): str(text) for name, text in value.items()}
 
 
@@ -261,7 +304,7 @@ def _encode_change(entity_path: str) -> bytes:
 
 
 def _read_change(data: bytes) -> str:
-    return str(json.loads(data)["entity_path"])
+    return str(_object(data, 2)["entity_path"])
 
 
 def _encode_cluster_id(cluster_id: str) -> bytes:
@@ -269,7 +312,7 @@ def _encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def _read_cluster_id(data: bytes) -> str:
-    return str(json.loads(data)["id"])
+    return str(_object(data, 1)["id"])
 
 
 def _encode_number(number: int) -> bytes:

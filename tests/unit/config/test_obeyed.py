@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import millstream
-from millstream.config import broker, cluster, groups, log, network, replication, topic, transactions
+from millstream.config import broker, cluster, groups, log, network, replication, topic, transactions, zookeeper
 from millstream.config.setting import Setting
 
 PACKAGE = Path(millstream.__file__).parent
@@ -32,7 +32,7 @@ def test_every_setting_is_read_by_someone() -> None:
     def add(setting: Setting[Any]) -> None:
         read.update(fallback.setting.name for fallback in setting.chain())
 
-    for module in (broker, cluster, groups, log, network, replication, transactions):
+    for module in (broker, cluster, groups, log, network, replication, transactions, zookeeper):
         for constant, setting in vars(module).items():
             if isinstance(setting, Setting) and re.search(rf"\b{constant}\b", text):
                 add(setting)

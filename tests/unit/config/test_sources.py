@@ -67,10 +67,10 @@ def test_every_setting_has_a_variable_of_its_own() -> None:
 
 def test_an_unknown_name_is_a_warning_in_a_file_and_an_error_elsewhere(tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
-    file.write_text("zookeeper.session=1\nlog.segmnt.bytes=5\nnum.partitions=4\n")
+    file.write_text("authorizer.class=1\nlog.segmnt.bytes=5\nnum.partitions=4\n")
     config = BrokerConfig.load(str(file))
     assert [warning.partition(": ")[2] for warning in config.warnings] == [
-        "unknown setting 'zookeeper.session'; ignored",
+        "unknown setting 'authorizer.class'; ignored",
         "unknown setting 'log.segmnt.bytes'; did you mean 'log.segment.bytes'?; ignored",
     ]
     with pytest.raises(SettingError, match=r"--set log\.segmnt\.bytes: .*did you mean 'log\.segment\.bytes'"):

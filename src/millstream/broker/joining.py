@@ -1,0 +1,60 @@
+"""Whether a broker may join the cluster whose registry it was given: asked before anything is written there."""
+
+from collections.abc import Iterable, Iterator
+
+from millstream.registry.nodes import BROKER, BROKER_IDS, CLUSTER_ID
+from millstream.registry.tree import NoNode, Registry
+from millstream.storage.directory import DirectoryError
+from millstream.storage.files import Files
+from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
+
+
+async def check(
+    registry: Registry, broker_id: int, files: Files, directories: Iterable[str], *, is_shared: bool
+) -> None:
+    """DirectoryError for directories of another broker or cluster, RegistryFailure for a registry we cannot read.
+
+    A registry that is shared and new is not that of directories which know a cluster; one of the broker's own learns
+    the cluster from them.
+    """
+    cluster_id = await _cluster_id(registry)
+    await _check_brokers(registry)
+    for directory, meta in _known(files, directories):
+        if meta.broker_id != broker_id:
+            raise DirectoryError(
+                f"{directory} belongs to broker {meta.broker_id}, not to broker {broker_id}: "
+                f"give this one its id, broker.id={meta.broker_id}, or name another directory"
+            )
+        if meta.cluster_id != cluster_id and (is_shared or cluster_id is not None):
+            held = f"that of cluster {cluster_id}" if cluster_id is not None else "new"
+            raise DirectoryError(
+                f"{directory} belongs to cluster {meta.cluster_id}, and the registry is {held}: "
+                "name the cluster's own registry, or another directory"
+            )
+
+
+async def _cluster_id(registry: Registry) -> str | None:
+    try:
+        return CLUSTER_ID.decode((await registry.get(CLUSTER_ID.path())).data)
+    except NoNode:
+        return None
+
+
+async def _check_brokers(registry: Registry) -> None:
+    """Those that run tell which version of the nodes the cluster writes."""
+    try:
+        names = await registry.children(BROKER_IDS.path())
+    except NoNode:
+        return
+    for name, node in zip(names, await registry.get_many(map(BROKER.path, names)), strict=True):
+        if node is not None:
+            BROKER.decode(node.data, name)
+
+
+def _known(files: Files, directories: Iterable[str]) -> Iterator[tuple[str, MetaProperties]]:
+    """Whose the directories are, where that is written; one that cannot be read is reported when it is opened."""
+    for directory in directories:
+        try:
+            yield directory, MetaProperties.decode(files.read(f"{directory}/{META_PROPERTIES}"))
+        except (OSError, DamagedMeta):
+            continue
