@@ -22,7 +22,8 @@ class Totals:
         self.batches += 1
         self.rows_in += batch.rows_in
         self.rows_out += batch.rows_out or 0
-        self.lag, self.took_ms = batch.lag, batch.took_ms
+        self.lag = self.lag if batch.lag is None else batch.lag
+        self.took_ms = batch.took_ms
         self.state_rows, self.state_bytes = batch.state_rows, batch.state_bytes
 
     def __add__(self, other: "Totals") -> "Totals":

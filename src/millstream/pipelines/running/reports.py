@@ -21,8 +21,8 @@ class Batch:
     rows_in: int
     #: None where the sink does not count.
     rows_out: int | None
-    #: Records that are there and were not read yet.
-    lag: int
+    #: Records that are there and were not read yet; None where nobody has looked, as in a batch that is run again.
+    lag: int | None
     took_ms: int
     state_rows: int
     state_bytes: int
@@ -60,22 +60,25 @@ def decode(line: bytes) -> Report:
 def batch_of(progress: dict[str, Any]) -> Batch:
     """The report of a micro-batch, from Spark's own progress of it."""
     states = progress.get("stateOperators") or []
+    lags = [_lag(source) for source in progress.get("sources") or []]
     rows_out = (progress.get("sink") or {}).get("numOutputRows", -1)
     return Batch(
         query=progress.get("name") or progress["id"],
         number=progress["batchId"],
         rows_in=progress.get("numInputRows", 0),
         rows_out=rows_out if rows_out is not None and rows_out >= 0 else None,
-        lag=sum(_lag(source) for source in progress.get("sources") or []),
+        lag=None if None in lags else sum(filter(None, lags)),
         took_ms=(progress.get("durationMs") or {}).get("triggerExecution", 0),
         state_rows=sum(state.get("numRowsTotal", 0) for state in states),
         state_bytes=sum(state.get("memoryUsedBytes", 0) for state in states),
     )
 
 
-def _lag(source: dict[str, Any]) -> int:
-    """How many records of a topic a source is behind; 0 for sources that keep no offsets by partition."""
+def _lag(source: dict[str, Any]) -> int | None:
+    """How many records of its topics a source is behind; 0 for sources that keep no offsets by partition."""
     latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+    if end and not latest:
+        return None
     return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
 
 

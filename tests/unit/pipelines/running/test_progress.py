@@ -6,7 +6,7 @@ from millstream.pipelines.running.progress import Progress
 from millstream.pipelines.running.reports import Batch
 
 
-def batch(query: str = "totals", rows_in: int = 3_000, rows_out: int | None = 100, lag: int = 1_234) -> Batch:
+def batch(query: str = "totals", rows_in: int = 3_000, rows_out: int | None = 100, lag: int | None = 1_234) -> Batch:
     return Batch(query, 0, rows_in, rows_out, lag, 56, 0, 0)
 
 
@@ -18,6 +18,13 @@ def test_rates_are_over_the_time_since_the_last_line() -> None:
     assert progress.line(2.0) == "totals  0 rows/s in  0 out  lag 0  idle"
     progress.add(batch())
     assert progress.line(1.0) == "totals  3,000 rows/s in  100 out  lag 1,234  batch 56 ms"
+
+
+def test_a_batch_that_does_not_know_the_lag_leaves_it_as_it_was() -> None:
+    progress = Progress()
+    progress.add(batch())
+    progress.add(batch(lag=None))
+    assert "  lag 1,234  " in progress.line(1.0)
 
 
 def test_state_is_shown_where_there_is_some() -> None:

@@ -43,3 +43,8 @@ def test_a_sink_that_does_not_count_and_a_source_without_offsets_are_no_numbers(
 def test_a_topic_that_was_made_anew_is_not_behind() -> None:
     source = {"endOffset": {"a": {"0": 900}}, "latestOffset": {"a": {"0": 10}}}
     assert batch_of({**PROGRESS, "sources": [source]}).lag == 0
+
+
+def test_a_batch_that_is_run_again_does_not_know_how_far_behind_it_is() -> None:
+    source = {"endOffset": {"a": {"0": 900}}, "latestOffset": None}
+    assert batch_of({**PROGRESS, "sources": [source]}).lag is None
