@@ -4,7 +4,7 @@ Hard state, which is what the registry holds, changes only by ``replay`` of a ch
 and brokers are soft: they are found again after a failover.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from millstream.controller import partition_states, replica_states
 from millstream.controller.partition_states import Phase
 from millstream.controller.replica_states import ReplicaPhase
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
-from millstream.registry.nodes import BrokerRegistration, PartitionState, TopicAssignment
+from millstream.registry.nodes import Assignment, BrokerRegistration, PartitionState, TopicAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,14 @@ class Partition:
     def move(self, replica: int, phase: ReplicaPhase) -> None:
         before = self.replica_phases.get(replica, ReplicaPhase.NON_EXISTENT)
         self.replica_phases[replica] = replica_states.entered(before, phase)
+
+    @property
+    def assignment(self) -> Assignment:
+        return Assignment(self.replicas, self.adding, self.removing)
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
 
     @property
     def leader(self) -> int | None:
@@ -96,6 +104,14 @@ class PartitionsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignmentsChanged:
+    """Partitions of a topic get, or have got, other replicas."""
+
+    name: str
+    assignments: Mapping[int, Assignment]
+
+
+@dataclass(frozen=True, slots=True)
 class StateDecided:
     """A partition has another leader, epoch or in-sync set."""
 
@@ -135,6 +151,7 @@ Change = (
     TopicCreated
     | TopicIdGiven
     | PartitionsAdded
+    | AssignmentsChanged
     | StateDecided
     | TopicDoomed
     | PartitionErased
@@ -184,10 +201,12 @@ class Context:
 
     def live_replicas(self, key: TopicPartition, partition: Partition) -> tuple[int, ...]:
         """The replicas that can serve, in order of preference."""
+        return self.live_among(key, partition.replicas)
+
+    def live_among(self, key: TopicPartition, replicas: Iterable[int]) -> tuple[int, ...]:
+        """Those of ``replicas`` that can serve."""
         return tuple(
-            replica
-            for replica in partition.replicas
-            if replica in self.brokers and key not in self.failed.get(replica, ())
+            replica for replica in replicas if replica in self.brokers and key not in self.failed.get(replica, ())
         )
 
     def has_replica(self, key: TopicPartition, broker_id: int) -> bool:
@@ -228,6 +247,23 @@ class Context:
                 partition.move(replica, ReplicaPhase.NEW)
             self.topics[name].partitions[number] = partition
 
+    def _assignments_changed(self, change: AssignmentsChanged) -> None:
+        topic = self.topics[change.name]
+        topic.version += 1
+        for number, after in change.assignments.items():
+            partition = topic.partitions[number]
+            key = TopicPartition(change.name, number)
+            for replica in set(partition.replicas) - set(after.replicas):
+                del partition.replica_phases[replica]
+                self.failed.get(replica, set()).discard(key)
+            added = [replica for replica in after.replicas if replica not in partition.replicas]
+            partition.replicas, partition.adding, partition.removing = after
+            live = self.live_replicas(key, partition)
+            for replica in added:
+                partition.move(replica, ReplicaPhase.NEW)
+                if partition.state is not None:
+                    partition.move(replica, ReplicaPhase.ONLINE if replica in live else ReplicaPhase.OFFLINE)
+
     def _state_decided(self, change: StateDecided) -> None:
         partition = self.topics[change.partition.topic].partitions[change.partition.partition]
         partition.state = change.state
@@ -261,6 +297,7 @@ _REPLAY: dict[type, Callable[[Context, Any], None]] = {
     TopicCreated: Context._topic_created,
     TopicIdGiven: Context._topic_id_given,
     PartitionsAdded: Context._partitions_added,
+    AssignmentsChanged: Context._assignments_changed,
     StateDecided: Context._state_decided,
     TopicDoomed: Context._topic_doomed,
     PartitionErased: Context._partition_erased,

@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from millstream.controller import answers, balance, brokers, deletion, in_sync, topics
+from millstream.controller import answers, balance, brokers, deletion, in_sync, reassignment, topics
 from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
-from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, TopicResult
+from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, PartitionOutcome, TopicResult
 from millstream.controller.loading import load, load_brokers
 from millstream.controller.outbox import Outbox
+from millstream.controller.reassignment import Move
 from millstream.controller.requests import Decision, requests
 from millstream.controller.turns import Turns
 from millstream.controller.writes import fence, writes
@@ -29,7 +30,7 @@ from millstream.net.channels import Channels
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaResponse
-from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS
+from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS, Assignment
 from millstream.registry.tree import Delete, NoNode, Op, Registry, RegistryError, RegistryFailure, Watch
 
 _log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Controller:
         self._turns = Turns(self._failed)
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0  #: in a row
+        self._balancing: asyncio.TimerHandle | None = None
         self._watches: list[Watch] = []
 
     @property
@@ -170,17 +172,51 @@ class Controller:
         async def alter(context: Context) -> AlterPartitionResponse:
             decision, response = in_sync.alter_partitions(context, request, self.settings)
             await self._carry_out(context, decision)
+            await self._finish_moves(context, decision.announced)
             return response
 
         return await self._as_controller(alter)
 
-    async def elect_preferred(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give leadership back to the first replica of each partition, where it is in sync."""
+    async def elect_leaders(
+        self, kind: balance.Kind, partitions: Iterable[TopicPartition] | None
+    ) -> list[PartitionOutcome]:
+        """Elect leaders of these partitions, or of all where it is needed; answered when this broker knows them."""
 
-        async def elect(context: Context) -> None:
-            await self._carry_out(context, balance.elect_preferred(context, partitions, self.settings))
+        async def elect(context: Context) -> list[PartitionOutcome]:
+            decision, outcomes = balance.elect_leaders(context, kind, partitions, self.settings)
+            await self._carry_out(context, decision)
+            return outcomes
 
-        await self._as_controller(elect)
+        return await self._as_controller(elect)
+
+    async def reassign(self, moves: Sequence[Move], *, may_change_factor: bool = True) -> list[PartitionOutcome]:
+        """Begin, replace or take back moves of partitions; answered when that is written."""
+
+        async def begin(context: Context) -> list[PartitionOutcome]:
+            decision, outcomes = reassignment.reassign(
+                context, moves, self.settings, may_change_factor=may_change_factor
+            )
+            await self._carry_out(context, decision)
+            await self._finish_moves(context, [move.partition for move in moves])
+            return outcomes
+
+        return await self._as_controller(begin)
+
+    async def reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Assignment]:
+        """Those of these partitions, or of all, that are being moved."""
+
+        async def look(context: Context) -> dict[TopicPartition, Assignment]:
+            wanted = None if partitions is None else set(partitions)
+            found = ((key, context.partition(key)) for key in reassignment.moving(context))
+            return {
+                key: partition.assignment
+                for key, partition in found
+                if partition is not None and (wanted is None or key in wanted)
+            }
+
+        return await self._as_controller(look)
 
     async def replicas_failed(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
         """A log directory of ``broker_id`` failed: others lead these, or nobody until it registers anew.
@@ -252,7 +288,9 @@ class Controller:
         self._open_outboxes(context)
         await self._carry_out(context, topics.give_topic_ids(context, self._dice))
         await self._carry_out(context, brokers.take_over(context, self.settings))
+        await self._finish_moves(context, reassignment.moving(context))
         await self._pursue_deletions(context, context.doomed)
+        self._balance_later()
         self._failures = 0
 
     async def _brokers_changed(self) -> None:
@@ -277,6 +315,7 @@ class Controller:
             context.brokers = now
             self._open_outboxes(context)
             await self._carry_out(context, brokers.brokers_came(context, came, self.settings))
+            await self._finish_moves(context, reassignment.moving(context))
             await self._pursue_deletions(context, context.doomed)
 
     async def _step_down(self) -> None:
@@ -305,6 +344,25 @@ class Controller:
         if new:
             known.update(new)
             await self._carry_out(context, brokers.replicas_failed(context, new, self.settings))
+
+    # Moves under way, and leaders where they should be.
+
+    async def _finish_moves(self, context: Context, partitions: Iterable[TopicPartition]) -> None:
+        await self._carry_out(context, reassignment.finish(context, partitions, self.settings))
+
+    def _balance_later(self) -> None:
+        interval_ms = self.settings.balance_interval_ms
+        if interval_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._balancing = loop.call_later(interval_ms / 1_000, self._turns.poster(self._balance))
+
+    async def _balance(self) -> None:
+        context = self._context
+        if context is not None:
+            keys = balance.misled(context, self.settings.imbalance_percentage)
+            decision, _ = balance.elect_leaders(context, balance.Kind.PREFERRED, keys, self.settings)
+            await self._carry_out(context, decision)
+            self._balance_later()
 
     # Deletions under way.
 
@@ -360,6 +418,8 @@ class Controller:
         if self._context is not None:
             _log.info("broker %d is no longer controller, epoch %d", self._broker_id, self._context.epoch)
         self._context = None
+        if self._balancing is not None:
+            self._balancing.cancel()
         for outbox in self._outboxes.values():
             outbox.close()
         self._outboxes.clear()

@@ -59,6 +59,11 @@ def preferred(replicas: Sequence[int], isr: Sequence[int], live: Container[int])
     return _first(replicas[:1], isr, live)
 
 
+def reassigned(target: Sequence[int], isr: Sequence[int], live: Container[int]) -> Elected | None:
+    """The leader is moved away: the first of those that stay and are in sync."""
+    return _first(target, isr, live)
+
+
 def controlled_shutdown(
     replicas: Sequence[int], isr: Sequence[int], live: Container[int], leaving: Container[int]
 ) -> Elected | None:

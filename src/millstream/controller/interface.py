@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import ErrorCode
-from millstream.model.ids import ZERO_UUID, Uuid
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 
 #: The client leaves the number of partitions or replicas to the broker's settings.
 DEFAULT = -1
@@ -29,6 +29,10 @@ class ControllerSettings:
     unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
     #: How many replicas of this topic must be in sync for anything to be committed.
     min_in_sync: Callable[[str], int] = field(default=lambda topic: 1)
+    #: How often brokers are given back what they should lead; None for never.
+    balance_interval_ms: int | None = None
+    #: Which part of that others may lead before it is given back.
+    imbalance_percentage: int = 10
     #: How long a request that found no answer waits before it is sent again.
     retry_backoff_ms: int = 100
 
@@ -63,3 +67,12 @@ class TopicResult:
     error_message: str | None = None
     num_partitions: int = -1
     replication_factor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """What became of one partition of a request."""
+
+    partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None

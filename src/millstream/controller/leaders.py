@@ -4,7 +4,7 @@ Pure.  Whoever is in sync leads; then whoever left the in-sync set when nothing 
 then, where nobody is left that is known to have everything, whoever led last.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from millstream.controller.context import Context, Partition, StateDecided
@@ -19,9 +19,9 @@ from millstream.registry.nodes import PartitionState
 NOBODY: frozenset[int] = frozenset()
 
 
-def min_in_sync(settings: ControllerSettings, key: TopicPartition, partition: Partition) -> int:
-    """How many replicas must be in sync for anything to be committed: as the topic has it, where it has as many."""
-    return min(settings.min_in_sync(key.topic), len(partition.replicas))
+def min_in_sync(settings: ControllerSettings, key: TopicPartition, replicas: Sequence[int]) -> int:
+    """How many of ``replicas`` must be in sync for anything to be committed: as the topic has it, or all of them."""
+    return min(settings.min_in_sync(key.topic), len(replicas))
 
 
 def settle(
@@ -72,7 +72,7 @@ def _eligible(
     unclean: Container[int],
 ) -> tuple[int, ...]:
     """Who is eligible still; nobody where fewer must be in sync by now, for then records are committed without them."""
-    return eligible_after(state.eligible, state.isr, min_in_sync(settings, key, partition), unclean)
+    return eligible_after(state.eligible, state.isr, min_in_sync(settings, key, partition.replicas), unclean)
 
 
 def decide(
@@ -84,12 +84,18 @@ def decide(
     told: tuple[int, ...],
     decision: Decision,
     unclean: Container[int] = NOBODY,
+    replicas: Sequence[int] | None = None,
 ) -> None:
-    """Write a new state, one leader epoch further, and tell those replicas and everyone."""
+    """Write a new state, one leader epoch further, and tell those brokers and everyone.
+
+    ``replicas`` are those that the partition has from now on, where it is moved.
+    """
     before = partition.state
     assert before is not None
+    replicas = partition.replicas if replicas is None else replicas
     is_nobody = elected.leader == NO_LEADER
     everyone = dict.fromkeys((*before.isr, *_eligible(key, partition, before, settings, unclean)))
+    lasting = [replica for replica in everyone if replica in replicas]
     state = PartitionState(
         elected.leader,
         before.leader_epoch + 1,
@@ -99,12 +105,13 @@ def decide(
         eligible=(
             ()
             if elected.is_unclean
-            else eligible_after(everyone, elected.isr, min_in_sync(settings, key, partition), unclean)
+            else eligible_after(lasting, elected.isr, min_in_sync(settings, key, replicas), unclean)
         ),
         last_known=NO_LEADER if not is_nobody else before.last_known if before.leader == NO_LEADER else before.leader,
     )
     decision.changes.append(StateDecided(key, state))
-    decision.leads.append(Lead(key, told))
+    newcomers = tuple(replica for replica in replicas if replica not in partition.replicas)
+    decision.leads.append(Lead(key, told, newcomers=newcomers))
     decision.announced.append(key)
 
 

@@ -36,11 +36,12 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 
 
 class Lead(NamedTuple):
-    """These brokers must hear who leads the partition."""
+    """These brokers must hear who leads the partition; it is new, or new to some of them."""
 
     partition: TopicPartition
     brokers: tuple[int, ...]
     is_new: bool = False
+    newcomers: tuple[int, ...] = ()
 
 
 class Stop(NamedTuple):
@@ -83,22 +84,23 @@ def requests(context: Context, decision: Decision, listener: str | None) -> list
 
 
 def _leader_and_isr(context: Context, decision: Decision, listener: str | None) -> Iterable[BrokerRequest]:
-    roles: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
-    new = {lead.partition for lead in decision.leads if lead.is_new}
+    roles: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
     for broker_id, keys in _wanted_roles(context, decision).items():
         broker = context.brokers.get(broker_id)
         if broker is None:
             continue
         topics: dict[str, LeaderAndIsrTopicState] = {}
-        for key in keys:
-            if key not in roles:
-                roles[key] = _role(context, key, key in new)
+        leaders: set[int] = set()
+        for key, is_new in keys.items():
+            role = roles.get((key, is_new))
+            if role is None:
+                role = roles[key, is_new] = _role(context, key, is_new)
+            leaders.add(role.leader)
             topic = topics.get(key.topic)
             if topic is None:
                 topic_id = context.topics[key.topic].topic_id
                 topic = topics[key.topic] = LeaderAndIsrTopicState(topic_name=key.topic, topic_id=topic_id)
-            topic.partition_states.append(roles[key])
-        leaders = sorted({roles[key].leader for key in keys} & context.brokers.keys())
+            topic.partition_states.append(role)
         yield BrokerRequest(
             broker_id,
             LeaderAndIsrRequest(
@@ -107,24 +109,31 @@ def _leader_and_isr(context: Context, decision: Decision, listener: str | None) 
                 broker_epoch=broker.epoch,
                 type=FULL if broker_id in decision.welcomed else INCREMENTAL,
                 topic_states=list(topics.values()),
-                live_leaders=[_live_leader(context.brokers[leader], listener) for leader in leaders],
+                live_leaders=[
+                    _live_leader(context.brokers[leader], listener)
+                    for leader in sorted(leaders & context.brokers.keys())
+                ],
             ),
         )
 
 
-def _wanted_roles(context: Context, decision: Decision) -> dict[int, dict[TopicPartition, None]]:
-    """Which partitions each broker must hear of, in order and each once; only those that have a state to tell."""
-    wanted: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in sorted(decision.welcomed)}
+def _wanted_roles(context: Context, decision: Decision) -> dict[int, dict[TopicPartition, bool]]:
+    """Which partitions each broker must hear of, in order and each once, and whether they are new to it.
+
+    Only those that have a state to tell.
+    """
+    wanted: dict[int, dict[TopicPartition, bool]] = {broker: {} for broker in sorted(decision.welcomed)}
     for lead in decision.leads:
         partition = context.partition(lead.partition)
         if partition is not None and partition.state is not None:
             for broker in lead.brokers:
-                wanted.setdefault(broker, {})[lead.partition] = None
+                is_new = lead.is_new or broker in lead.newcomers
+                wanted.setdefault(broker, {})[lead.partition] = is_new
     if decision.welcomed:
         for key, partition in context.lasting_partitions():
             for replica in partition.replicas if partition.state is not None else ():
                 if replica in decision.welcomed:
-                    wanted[replica][key] = None
+                    wanted[replica].setdefault(key, False)
     return wanted
 
 

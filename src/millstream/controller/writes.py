@@ -1,10 +1,11 @@
 """Changes as writes to the registry."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from millstream.controller.context import (
+    AssignmentsChanged,
     BrokersSettled,
     Change,
     Context,
@@ -26,6 +27,7 @@ from millstream.registry.nodes import (
     SETTLED,
     TOPIC,
     TOPICS,
+    Assignment,
     TopicAssignment,
 )
 from millstream.registry.tree import Check, Create, Delete, Op, Set
@@ -64,6 +66,23 @@ def _partitions_added(context: Context, change: PartitionsAdded) -> list[Op]:
     return [Set(TOPIC.path(change.name), TOPIC.encode(after), topic.version)]
 
 
+def _assignments_changed(context: Context, change: AssignmentsChanged) -> list[Op]:
+    topic = context.topics[change.name]
+    before, changed = topic.assignment(), change.assignments
+
+    def among(known: Mapping[int, tuple[int, ...]], part: Callable[[Assignment], tuple[int, ...]]) -> Any:
+        after = {**known, **{number: part(assignment) for number, assignment in changed.items()}}
+        return {number: replicas for number, replicas in sorted(after.items()) if replicas}
+
+    after = replace(
+        before,
+        partitions=among(before.partitions, lambda assignment: assignment.replicas),
+        adding=among(before.adding, lambda assignment: assignment.adding),
+        removing=among(before.removing, lambda assignment: assignment.removing),
+    )
+    return [Set(TOPIC.path(change.name), TOPIC.encode(after), topic.version)]
+
+
 def _state_decided(context: Context, change: StateDecided) -> list[Op]:
     path = PARTITION_STATE.path(*change.partition)
     data = PARTITION_STATE.encode(change.state)
@@ -99,6 +118,7 @@ _WRITES: dict[type, Callable[[Context, Any], list[Op]]] = {
     TopicCreated: _topic_created,
     TopicIdGiven: _topic_id_given,
     PartitionsAdded: _partitions_added,
+    AssignmentsChanged: _assignments_changed,
     StateDecided: _state_decided,
     TopicDoomed: _topic_doomed,
     PartitionErased: _partition_erased,

@@ -5,14 +5,17 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from millstream.controller.balance import Kind
 from millstream.controller.controller import Controller
 from millstream.controller.interface import (
     LEADER_DURING_DELETE,
     ControllerSettings,
     MorePartitions,
     NewTopic,
+    PartitionOutcome,
     TopicResult,
 )
+from millstream.controller.reassignment import Move
 from millstream.controller.requests import FULL
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -361,8 +364,36 @@ class Cluster:
         await self._call(shut_down())
 
     async def do_prefer(self, command: Command) -> None:
-        """prefer PARTITION…: elect preferred leaders."""
-        await self._active().controller.elect_preferred(map(key_of, command.arguments))
+        """prefer [PARTITION…]: elect preferred leaders, of all if none is named."""
+        await self._elect(Kind.PREFERRED, command)
+
+    async def do_force(self, command: Command) -> None:
+        """force [PARTITION…]: elect whoever is there."""
+        await self._elect(Kind.UNCLEAN, command)
+
+    async def _elect(self, kind: Kind, command: Command) -> None:
+        keys = [key_of(text) for text in command.arguments] or None
+        self._print_outcomes(await self._active().controller.elect_leaders(kind, keys))
+
+    async def do_move(self, command: Command) -> None:
+        """move PARTITION ID,ID… [keep]: to these brokers; to ``back`` takes the move back."""
+        key, target, *words = command.arguments
+        move = Move(key_of(key), None if target == "back" else [int(text) for text in target.split(",") if text != "-"])
+        controller = self._active().controller
+        self._print_outcomes(await controller.reassign([move], may_change_factor="keep" not in words))
+
+    async def do_moves(self, command: Command) -> None:
+        """moves: those under way."""
+        for key, moved in (await self._active().controller.reassignments()).items():
+            self.printed.append(
+                f"{key} replicas={joined(moved.replicas)} adding={joined(moved.adding)} "
+                f"removing={joined(moved.removing)}"
+            )
+
+    def _print_outcomes(self, outcomes: list[PartitionOutcome]) -> None:
+        for outcome in outcomes:
+            said = f"{outcome.error_code.name}: {outcome.error_message}" if outcome.error_code else "ok"
+            self.printed.append(f"{outcome.partition}: {said}")
 
     async def do_isr(self, command: Command) -> None:
         """isr PARTITION ID,ID… by=ID epoch=N version=N [past=ID] [unseen=ID]: a leader asks for this in-sync set.

@@ -7,6 +7,7 @@ import pytest
 from millstream.model.ids import uuid_from_text
 from millstream.registry import nodes
 from millstream.registry.nodes import (
+    Assignment,
     BrokerRegistration,
     ControllerClaim,
     Endpoint,
@@ -126,6 +127,14 @@ def test_a_node_is_written_as_kafka_writes_it(
 def test_a_broker_of_an_older_version_is_read() -> None:
     data = b'{"jmx_port":-1,"timestamp":"1","endpoints":["PLAINTEXT://h:1"],"host":"h","version":2,"port":1}'
     assert nodes.BROKER.decode(data) == BrokerRegistration((Endpoint("PLAINTEXT", "h", 1),), timestamp_ms=1)
+
+
+def test_a_move_knows_where_it_came_from_and_where_it_goes() -> None:
+    moving = Assignment((1, 2, 3)).towards((4, 2))
+    assert moving == Assignment((4, 2, 1, 3), adding=(4,), removing=(1, 3))
+    assert (moving.origin, moving.target) == ((2, 1, 3), (4, 2))
+    assert moving.towards((5, 2)) == Assignment((5, 2, 1, 3), adding=(5,), removing=(1, 3))
+    assert moving.towards(moving.origin) == Assignment((2, 1, 3))
 
 
 def test_the_state_written_by_hand_is_what_json_would_write() -> None:
