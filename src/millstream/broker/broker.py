@@ -31,7 +31,7 @@ from millstream.config import cluster as cluster_settings
 from millstream.config import network
 from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
-from millstream.config.zookeeper import ZOOKEEPER_CONNECT
+from millstream.config.zookeeper import ZOOKEEPER_CONNECT, ZOOKEEPER_SESSION_TIMEOUT_MS
 from millstream.controller.controller import Controller
 from millstream.controller.interface import ControllerSettings
 from millstream.coordination.coordinator import Coordinator
@@ -58,8 +58,8 @@ REGISTRY_FILE = "millstream-registry.db"
 #: Hosts to listen at that nobody can connect to.
 EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 SESSION_EVICTABLE_AFTER_MS = 120_000
-#: How long the node of this broker's earlier life may take to go.
-STALE_NODE_PATIENCE_S = 20.0
+#: How many session time-outs a node of our id is waited for to go: a crashed broker's goes after one.
+STALE_NODE_PATIENCE = 2
 KNOWN_CHECK_MS = 60_000
 #: How long what the controller has decided may take to be told here.
 NEWS_MS = 1_000
@@ -300,7 +300,8 @@ class Broker:
 
         registration = Registration(registry, self.id, self._registration, registered)
         self._undo.append(registration.close)
-        await registration.start(is_clean=self.logs.were_closed, patience_s=STALE_NODE_PATIENCE_S)
+        patience_s = STALE_NODE_PATIENCE * self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
+        await registration.start(is_clean=self.logs.were_closed, patience_s=patience_s)
 
     async def until_known(self) -> None:
         """Return once a controller has told of the cluster, with this broker in it."""
