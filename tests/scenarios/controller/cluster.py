@@ -182,6 +182,7 @@ class Cluster:
         self.settings = ControllerSettings(
             unclean_allowed=lambda topic: topic.startswith("unclean"),
             min_in_sync=self.min_in_sync,
+            balance_interval_ms=300_000,
         )
         self.printed: list[str] = []
         self.tree = EmbeddedTree(call_soon=asyncio.get_running_loop().call_soon)
@@ -302,6 +303,10 @@ class Cluster:
         else:
             await self.do_lost(command)
         await self.do_register(command)
+
+    async def do_wait(self, command: Command) -> None:
+        """wait SECONDS"""
+        await asyncio.sleep(int(command.arguments[0]))
 
     async def do_cut(self, command: Command) -> None:
         """cut ID from=ID,ID: requests of these do not reach it; it stays registered."""

@@ -345,17 +345,3 @@ def test_a_full_disk_refuses_the_creation_until_there_is_space(tmp_path: Path) -
         await single.stop()
 
     run(scenario())
-
-
-def test_leaders_are_given_back_as_time_passes() -> None:
-    async def scenario() -> None:
-        settings = ControllerSettings(balance_interval_ms=300_000)
-        single = await Single(settings=settings).start()
-        await single.controller.create_topics([NewTopic("orders")])
-        for _ in range(3):  # Nothing to give back to a broker alone, again and again.
-            heard = len(single.broker.heard)
-            await asyncio.sleep(300)
-            assert len(single.broker.heard) == heard
-        await single.stop()
-
-    run(scenario())
