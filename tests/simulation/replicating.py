@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from millstream.broker.broker import Broker
-from millstream.client.wire import Connection, ConnectionLost
+from millstream.client.wire import ConnectionLost
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.create_topics import (
     CreatableTopic,
@@ -12,11 +12,10 @@ from millstream.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.produce import ProduceResponse
 from millstream.replication.partition import Partition
 from millstream.replication.role import Part
-from tests.simulation.asking import FETCH_VERSION, PRODUCE_VERSION, fetch_request, produce_request, values_of
+from tests.simulation.asking import PRODUCE_VERSION, produce_request
 from tests.simulation.brokers import SimulatedCluster
 from tests.unit.storage.ground import headers_of
 
@@ -106,13 +105,6 @@ async def write(cluster: SimulatedCluster, *values: bytes, index: int = 0, acks:
                 pass
         assert loop.time() < deadline_s, "nobody took the records"
         await asyncio.sleep(RETRY_S)
-
-
-async def read(connection: Connection, index: int = 0, offset: int = 0) -> list[bytes | None]:
-    """What a consumer is shown from ``offset`` on."""
-    answer = await connection.call(fetch_request(TOPIC, offset, index), FetchResponse, version=FETCH_VERSION)
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-    return values_of(answer)
 
 
 def other_than(cluster: SimulatedCluster, *broker_ids: int) -> Broker:

@@ -154,7 +154,7 @@ class InSync:
             refusal = code if answer is None else ErrorCode(answer.error_code)
             if answer is not None and not refusal:
                 before = partition.role.leadership.isr
-                if partition.role.granted(proposal, tuple(answer.isr), answer.partition_epoch):
+                if partition.role.granted(proposal, tuple(answer.isr), answer.partition_epoch, self._now_ms()):
                     logger.info("%s: in sync are %s, were %s", partition.topic_partition, answer.isr, list(before))
                     partition.in_sync_changed()
             elif partition.role.leading is not None:

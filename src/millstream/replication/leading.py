@@ -96,16 +96,19 @@ class Leading:
 
     def told(self, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int) -> None:
         """The controller has another state of the same term: what was proposed before is settled by it."""
-        self.isr = isr
-        self.maybe = frozenset()
-        self._proposal = None
-        self._not_before_ms = NEVER_MS
         others = [replica for replica in replicas if replica != self.broker_id]
         self.followers = {replica: self.followers.get(replica) or Follower(NEVER_MS) for replica in others}
+        self._enter(isr, now_ms)
+        self._proposal = None
+        self._not_before_ms = NEVER_MS
+
+    def _enter(self, isr: tuple[int, ...], now_ms: int) -> None:
+        """Another in-sync set holds; whoever is new in it has its time to catch up."""
         for replica in isr:
-            follower = self.followers.get(replica)
-            if follower is not None and follower.caught_up_ms == NEVER_MS:
-                follower.caught_up_ms = now_ms
+            if replica not in self.isr and replica in self.followers:
+                self.followers[replica].caught_up_ms = now_ms
+        self.isr = isr
+        self.maybe = frozenset()
 
     # The watermark.
 
@@ -180,13 +183,12 @@ class Leading:
         self.maybe = self.maybe.union(wanted)
         return self._proposal
 
-    def granted(self, proposal: Proposal, isr: tuple[int, ...]) -> bool:
+    def granted(self, proposal: Proposal, isr: tuple[int, ...], now_ms: int) -> bool:
         """The controller has taken ``proposal`` over; False when something newer was heard meanwhile."""
         if proposal is not self._proposal:
             return False
         self._proposal = None
-        self.isr = isr
-        self.maybe = frozenset()
+        self._enter(isr, now_ms)
         self._backoff_ms = BACKOFF_MS
         return True
 

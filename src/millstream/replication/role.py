@@ -84,14 +84,14 @@ class Role:
             self.leading.told(everyone, told.isr, now_ms)
         return is_new_epoch
 
-    def granted(self, proposal: Proposal, isr: tuple[int, ...], partition_epoch: int) -> bool:
+    def granted(self, proposal: Proposal, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
         """The controller took over what this leader proposed; False when that is no news any more."""
         known = self.leadership
         if (
             self.leading is None
             or proposal.leader_epoch != known.leader_epoch
             or partition_epoch < known.partition_epoch
-            or not self.leading.granted(proposal, isr)
+            or not self.leading.granted(proposal, isr, now_ms)
         ):
             return False
         self.leadership = replace(known, isr=isr, partition_epoch=partition_epoch)

@@ -139,7 +139,7 @@ def test_one_that_may_have_joined_and_is_gone_is_asked_after() -> None:
     asked = propose(leader, watermark=6, end=10, now_ms=LAG_MS + 1)
     assert members(asked) == [1, 2]
     assert asked is not None
-    assert leader.granted(asked, (1, 2))
+    assert leader.granted(asked, (1, 2), LAG_MS + 1)
     assert leader.high_watermark(6, 10, 1) == 10
 
 
@@ -151,7 +151,7 @@ def test_while_one_leaves_the_watermark_still_waits_for_it() -> None:
     assert members(proposal) == [1, 2]
     assert proposal is not None
     assert leader.high_watermark(4, 10, 1) == 4
-    assert leader.granted(proposal, (1, 2))
+    assert leader.granted(proposal, (1, 2), LAG_MS + 1)
     assert leader.high_watermark(4, 10, 1) == 10
 
 
@@ -163,7 +163,7 @@ def test_one_proposal_is_under_way_at_a_time() -> None:
     assert members(first) == [1, 2]
     assert propose(leader, end=5) is None
     assert first is not None
-    assert leader.granted(first, (1, 2))
+    assert leader.granted(first, (1, 2), 0)
     assert members(propose(leader, end=5)) == [1, 2, 3]
 
 
@@ -171,6 +171,18 @@ def test_one_that_may_not_join_keeps_nobody_from_leaving() -> None:
     leader = leading(isr=(1, 2))
     leader.followers[3].fetched(10, 10, LAG_MS + 1)
     assert members(propose(leader, watermark=3, end=10, now_ms=LAG_MS + 1)) == [1]
+
+
+def test_one_that_joins_has_its_time_to_catch_up() -> None:
+    leader = leading(isr=(1, 2))
+    leader.followers[2].fetched(10, 10, LAG_MS)
+    leader.followers[3].fetched(5, 10, LAG_MS)
+    proposal = propose(leader, watermark=5, end=10, now_ms=LAG_MS)
+    assert members(proposal) == [1, 2, 3]
+    assert proposal is not None
+    assert leader.granted(proposal, (1, 2, 3), LAG_MS)
+    assert propose(leader, watermark=5, end=10, now_ms=2 * LAG_MS) is None
+    assert members(propose(leader, watermark=5, end=10, now_ms=2 * LAG_MS + 1)) == [1, 2]
 
 
 def test_one_that_fell_silent_is_not_proposed() -> None:

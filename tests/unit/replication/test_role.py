@@ -76,7 +76,7 @@ def test_what_is_told_again_leaves_a_proposal_open_and_what_is_new_settles_it() 
     assert role.leading.maybe == {1, 2, 3}
     role.follow(led(1, epoch=5, isr=(1, 2), partition_epoch=1))
     assert role.leading.maybe == set()
-    assert not role.granted(proposal, (1, 2, 3), 2), "it is out of date"
+    assert not role.granted(proposal, (1, 2, 3), 2, 0), "it is out of date"
 
 
 def test_a_grant_is_the_new_leadership() -> None:
@@ -86,7 +86,7 @@ def test_a_grant_is_the_new_leadership() -> None:
     role.leading.followers[3].fetched(0, 0, 0)
     proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100)
     assert proposal is not None
-    assert role.granted(proposal, (1, 2, 3), 1)
+    assert role.granted(proposal, (1, 2, 3), 1, 0)
     assert (role.leadership.isr, role.leadership.partition_epoch, role.others_in_sync) == ((1, 2, 3), 1, (2, 3))
 
 
