@@ -368,6 +368,12 @@ class Broker:
             inter_broker_listener_name=config.get(cluster_settings.INTER_BROKER_LISTENER_NAME),
             unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
             min_in_sync=lambda topic: self.settings.topic_config(topic).min_insync_replicas,
+            balance_interval_ms=(
+                config.get(cluster_settings.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS) * 1000
+                if config.get(cluster_settings.AUTO_LEADER_REBALANCE_ENABLE)
+                else None
+            ),
+            imbalance_percentage=config.get(cluster_settings.LEADER_IMBALANCE_PER_BROKER_PERCENTAGE),
         )
 
     def _registration(self, is_clean: bool) -> BrokerRegistration:

@@ -13,6 +13,7 @@ from millstream.broker.handlers import (
     orders,
     produce,
     producers,
+    reassignments,
     topics,
     transactions,
 )
@@ -21,6 +22,7 @@ from millstream.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnReque
 from millstream.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
+from millstream.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
 from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -37,6 +39,7 @@ from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsReques
 from millstream.protocol.messages.describe_producers import DescribeProducersRequest
 from millstream.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from millstream.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from millstream.protocol.messages.elect_leaders import ElectLeadersRequest
 from millstream.protocol.messages.end_txn import EndTxnRequest
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -48,6 +51,7 @@ from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.leave_group import LeaveGroupRequest
 from millstream.protocol.messages.list_groups import ListGroupsRequest
 from millstream.protocol.messages.list_offsets import ListOffsetsRequest
+from millstream.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from millstream.protocol.messages.list_transactions import ListTransactionsRequest
 from millstream.protocol.messages.metadata import MetadataRequest
 from millstream.protocol.messages.offset_commit import OffsetCommitRequest
@@ -99,6 +103,9 @@ ROUTES = Router(
         Route(DescribeLogDirsRequest, log_dirs.describe),
         Route(CreatePartitionsRequest, by_controller(topics.add_partitions, topics.are_added)),
         Route(DeleteGroupsRequest, groups.delete),
+        Route(ElectLeadersRequest, by_controller(reassignments.elect)),
+        Route(AlterPartitionReassignmentsRequest, by_controller(reassignments.alter)),
+        Route(ListPartitionReassignmentsRequest, by_controller(reassignments.list_all)),
         Route(IncrementalAlterConfigsRequest, configs.incremental_alter),
         Route(AlterPartitionRequest, orders.alter_partition, is_among_brokers=True),
         Route(DescribeClusterRequest, metadata.cluster),

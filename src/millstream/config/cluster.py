@@ -35,3 +35,23 @@ CONTROLLED_SHUTDOWN_RETRY_BACKOFF_MS = Setting(
     check=at_least(1),
     doc="How long it waits between two such attempts, for others to catch up that can take over.",
 )
+AUTO_LEADER_REBALANCE_ENABLE = Setting(
+    "auto.leader.rebalance.enable",
+    BOOLEAN,
+    default=True,
+    doc="Whether the controller gives leadership back to the first replicas of partitions as time passes.",
+)
+LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = Setting(
+    "leader.imbalance.check.interval.seconds",
+    LONG,
+    default=300,
+    check=at_least(1),
+    doc="How often the controller looks whether brokers lead what they should.",
+)
+LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Setting(
+    "leader.imbalance.per.broker.percentage",
+    INT,
+    default=10,
+    check=at_least(0),
+    doc="Which part of what a broker should lead others may lead before it is given back.",
+)
