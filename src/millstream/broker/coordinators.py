@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from millstream.broker.cluster_view import ClusterView, Endpoint, Topic
+from millstream.broker.forwarding import make_topic
 from millstream.broker.transactions import transaction_machine
 from millstream.config import groups as group_config
 from millstream.config import transactions as transaction_config
 from millstream.config.broker import BrokerConfig
 from millstream.config.setting import Setting
-from millstream.controller.interface import NewTopic
 from millstream.coordination.coordinator import Coordinator
 from millstream.coordination.decision import Machine
 from millstream.coordination.driver import Stage
@@ -25,6 +25,7 @@ from millstream.coordination.schemas import consumer_offsets, transaction_state,
 from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
+from millstream.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from millstream.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -38,24 +39,27 @@ class InternalTopic:
     """How an internal topic is made, as the broker's settings say when it is first needed."""
 
     name: str
-    partitions: Callable[[BrokerConfig], int]
-    replicas: Callable[[BrokerConfig], int]
+    partitions: Setting[int]
+    replicas: Setting[int]
     configs: Callable[[BrokerConfig], dict[str, str]]
 
-    def asked(self, config: BrokerConfig, broker_count: int) -> NewTopic:
-        """The request for it; never for more replicas than there are brokers."""
-        return NewTopic(
-            self.name,
-            num_partitions=self.partitions(config),
-            replication_factor=min(self.replicas(config), max(broker_count, 1)),
-            configs=self.configs(config),
+    def asked(self, config: BrokerConfig, broker_count: int) -> CreatableTopic:
+        """The request for it; for no more replicas than there are brokers, unless someone has said how many."""
+        replicas = config.get(self.replicas)
+        if not config.is_given(self.replicas):
+            replicas = min(replicas, max(broker_count, 1))
+        return CreatableTopic(
+            name=self.name,
+            num_partitions=config.get(self.partitions),
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in self.configs(config).items()],
         )
 
 
 GROUPS = InternalTopic(
     CONSUMER_OFFSETS,
-    lambda config: config.get(group_config.OFFSETS_TOPIC_NUM_PARTITIONS),
-    lambda config: config.get(group_config.OFFSETS_TOPIC_REPLICATION_FACTOR),
+    group_config.OFFSETS_TOPIC_NUM_PARTITIONS,
+    group_config.OFFSETS_TOPIC_REPLICATION_FACTOR,
     lambda config: {
         "cleanup.policy": "compact",
         "compression.type": "producer",
@@ -64,8 +68,8 @@ GROUPS = InternalTopic(
 )
 TRANSACTIONS = InternalTopic(
     TRANSACTION_STATE,
-    lambda config: config.get(transaction_config.TRANSACTION_STATE_LOG_NUM_PARTITIONS),
-    lambda config: config.get(transaction_config.TRANSACTION_STATE_LOG_REPLICATION_FACTOR),
+    transaction_config.TRANSACTION_STATE_LOG_NUM_PARTITIONS,
+    transaction_config.TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
     lambda config: {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
@@ -159,6 +163,8 @@ class Coordinators:
         """The broker that coordinates ``key``, for a client that came by ``listener``; makes the topic at first."""
         view = self._broker.cluster
         await self.ensure(topic)
+        if topic.name not in view.topics:
+            raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} is not known here yet")
         index = self._by_topic[topic.name].index_of(key)
         state = view.topics[topic.name].partitions.get(index)
         endpoint = None if state is None else view.brokers.get(state.leader, {}).get(listener)
@@ -168,13 +174,14 @@ class Coordinators:
 
     async def ensure(self, topic: InternalTopic) -> None:
         """Make the topic if there is none yet."""
+        if not self._broker.is_known:
+            await self._broker.until_known()
         if topic.name not in self._broker.cluster.topics:
             await self._make(topic)
 
     async def _make(self, topic: InternalTopic) -> None:
         broker = self._broker
-        asked = topic.asked(broker.settings.config, len(broker.cluster.brokers))
-        (made,) = await broker.controller.create_topics([asked], validate_only=False)
+        made = await make_topic(broker, topic.asked(broker.settings.config, len(broker.cluster.brokers)))
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ProtocolError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} cannot be made: {made.error_message}"

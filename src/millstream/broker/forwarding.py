@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.routes import Handler
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -16,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 #: How long a broker looks for a controller that answers, for whoever says nothing of time.
 TIMEOUT_MS = 30_000
+#: The same for a topic that a client did not ask for itself, and waits for all the same.
+MAKE_TIMEOUT_MS = 5_000
 #: How long it waits before it looks again.
 BACKOFF_S = 0.05
 
@@ -31,7 +39,10 @@ def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], 
     async def handle(broker: "Broker", request: Any, call: Any) -> Any:
         if broker.controller.is_active or call.connection.is_broker:
             return await handler(broker, request, call)
-        response = await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+        try:
+            response = await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+        except (ProtocolError, TimeoutError):
+            return await handler(broker, request, call)  # It refuses all of it, row by row: this is no controller.
         await broker.until_shown(lambda: is_shown(broker.cluster, request, response))
         return response
 
@@ -62,6 +73,20 @@ async def ask_controller(broker: "Broker", request: Any, timeout_ms: int) -> Any
         if loop.time() + BACKOFF_S >= deadline_s:
             raise failure
         await asyncio.sleep(BACKOFF_S)
+
+
+async def make_topic(broker: "Broker", topic: CreatableTopic) -> CreatableTopicResult:
+    """Have the controller make a topic that the broker itself needs; what came of it, once it is known here."""
+    try:
+        response: CreateTopicsResponse = await broker.ask_controller(
+            CreateTopicsRequest(topics=[topic], timeout_ms=MAKE_TIMEOUT_MS), MAKE_TIMEOUT_MS
+        )
+    except TimeoutError as error:
+        raise ProtocolError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
+    (made,) = response.topics
+    if made.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        await broker.until_shown(lambda: topic.name in broker.cluster.topics)
+    return made
 
 
 def is_of_no_controller(response: Any) -> bool:

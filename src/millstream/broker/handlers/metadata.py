@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from millstream.broker.broker import Broker
 from millstream.broker.cluster_view import Topic
 from millstream.broker.connection import Call
+from millstream.broker.forwarding import make_topic
 from millstream.broker.refusals import REFUSALS, refusal
-from millstream.controller.interface import NewTopic
+from millstream.controller.interface import DEFAULT
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, topic_name_fault
+from millstream.protocol.messages.create_topics import CreatableTopic
 from millstream.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -43,6 +45,8 @@ IDS_FROM_VERSION = 12
 async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
     """The topics asked for, made first where that is allowed; all of them where none is named."""
     view = broker.cluster
+    if not broker.is_known:
+        await broker.until_known()
     if request.topics is None or (call.version == 0 and not request.topics):
         rows = [_topic(topic) for topic in view.topics.values()]
     elif call.version < IDS_FROM_VERSION and any(
@@ -88,14 +92,19 @@ async def _wanted(broker: Broker, name: str | None, topic_id: Uuid, may_create: 
     if not (may_create and broker.auto_creates_topics) or name in INTERNAL_TOPICS:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     try:
-        (made,) = await broker.controller.create_topics([NewTopic(name)], validate_only=False)
+        made = await make_topic(broker, CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT))
     except REFUSALS as error:
-        return MetadataResponseTopic(error_code=refusal(error).code, name=name)
+        # A controller that is not found, or does not answer, is found or answers later: the client asks again.
+        code = refusal(error).code
+        is_passing = code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+        return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_passing else code, name=name)
     topic = broker.cluster.topics.get(name)
     if topic is not None:
         return _topic(topic)
-    code = ErrorCode.LEADER_NOT_AVAILABLE if made.error_code == ErrorCode.NONE else made.error_code
-    return MetadataResponseTopic(error_code=code, name=name)
+    is_to_come = made.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    return MetadataResponseTopic(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_to_come else made.error_code, name=name
+    )
 
 
 def _topic(topic: Topic) -> MetadataResponseTopic:
@@ -190,6 +199,8 @@ async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="this is a broker's listener"
         )
+    if not broker.is_known:
+        await broker.until_known()
     view = broker.cluster
     return DescribeClusterResponse(
         cluster_id=view.cluster_id,
