@@ -354,6 +354,8 @@ class Broker:
         for partition in self.replicas.of_topic(topic):
             if partition.log is not None:
                 partition.log.config = config
+        if hasattr(self, "controller"):
+            self.controller.topic_changed(topic)
 
     def _broker_changed(self) -> None:
         for topic in list(self.cluster.topics):
@@ -368,6 +370,7 @@ class Broker:
             inter_broker_listener_name=config.get(cluster_settings.INTER_BROKER_LISTENER_NAME),
             unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
             min_in_sync=lambda topic: self.settings.topic_config(topic).min_insync_replicas,
+            refresh=self.settings.refresh_topics,
             balance_interval_ms=(
                 config.get(cluster_settings.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS) * 1000
                 if config.get(cluster_settings.AUTO_LEADER_REBALANCE_ENABLE)

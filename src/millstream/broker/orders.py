@@ -87,6 +87,14 @@ class Orders:
         broker = self._broker
         if (stale := broker.replicas.staleness(told.controller_epoch, told.broker_epoch)) is not None:
             return UpdateMetadataResponse(error_code=stale)
+        known = broker.cluster.topics
+        fresh = [
+            topic.topic_name
+            for topic in told.topic_states
+            if topic.topic_name not in known or known[topic.topic_name].topic_id != topic.topic_id
+        ]
+        if fresh:  # Their settings came with them, unannounced, and are asked for here whether or not a replica is.
+            await broker.settings.load_topics(fresh)
         named = {topic.topic_name for topic in told.topic_states}
         if told.type == FULL:
             named |= broker.cluster.topics.keys()

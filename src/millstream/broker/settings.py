@@ -66,6 +66,10 @@ class LiveSettings:
         for topic in topics:
             self._resolved.pop(topic, None)
 
+    async def refresh_topics(self) -> None:
+        """Catch up with every change of a topic's values that was made before the call."""
+        await self._topics.refresh()
+
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Topics are gone: what was known of them goes too."""
         for topic in topics:

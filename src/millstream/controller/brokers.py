@@ -1,4 +1,4 @@
-"""What follows from brokers coming, going and asking to go: new leaders and smaller in-sync sets.
+"""What follows from brokers that come, go and ask to go, and from other settings: leaders and smaller in-sync sets.
 
 Pure: each takes the context, whose brokers are already those alive now, and gives a decision.
 """
@@ -77,6 +77,16 @@ def replicas_failed(context: Context, failed: Iterable[TopicPartition], settings
         partition = context.partition(key)
         if partition is not None and key.topic not in context.doomed:
             _lose_replicas(context, key, partition, settings, decision)
+    return decision
+
+
+def topic_changed(context: Context, name: str, settings: ControllerSettings) -> Decision:
+    """Settings of a topic have changed, which may end that replicas out of sync are eligible."""
+    decision = Decision()
+    topic = None if name in context.doomed else context.topics.get(name)
+    for number, partition in topic.partitions.items() if topic is not None else ():
+        if partition.state is not None and partition.state.eligible and partition.phase is Phase.ONLINE:
+            settle(context, TopicPartition(name, number), partition, settings, decision)
     return decision
 
 

@@ -230,6 +230,17 @@ class Controller:
 
         await self._as_controller(lose)
 
+    def topic_changed(self, topic: str) -> None:
+        """A topic's settings have changed: with fewer replicas that must be in sync, others are eligible no more."""
+
+        async def correct() -> None:
+            context = self._context
+            if context is not None:
+                await self._carry_out(context, brokers.topic_changed(context, topic, self.settings))
+
+        if self.is_active:
+            self._turns.post(correct)
+
     # Quick detection: a process that died is told by its sockets, long before its session ends.
 
     async def broker_lost(self, broker_id: int, broker_epoch: int) -> None:
@@ -283,6 +294,7 @@ class Controller:
 
     async def _take_over(self, context: Context) -> None:
         await load(self._registry, context)
+        await self.settings.refresh()
         self._context = context
         _log.info("broker %d is controller, epoch %d", context.controller_id, context.epoch)
         self._open_outboxes(context)
@@ -298,6 +310,8 @@ class Controller:
         if context is None:
             return
         now = await load_brokers(self._registry)
+        # A leader may have obeyed a setting before it went: we hear of it before we decide what it has committed.
+        await self.settings.refresh()
         before = context.brokers
         gone = {number for number, broker in before.items() if number not in now or now[number].epoch != broker.epoch}
         came = {number for number in now if number not in before or number in gone}

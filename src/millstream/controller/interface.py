@@ -1,6 +1,6 @@
 """What passes between the controller and the broker it runs in."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import ErrorCode
@@ -16,6 +16,10 @@ LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
 
 
+async def _nothing() -> None:
+    """There is nothing to catch up with."""
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The broker's settings that the controller obeys."""
@@ -29,6 +33,8 @@ class ControllerSettings:
     unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
     #: How many replicas of this topic must be in sync for anything to be committed.
     min_in_sync: Callable[[str], int] = field(default=lambda topic: 1)
+    #: Catches up with every change of topics' settings that was made before the call.
+    refresh: Callable[[], Awaitable[None]] = field(default=_nothing)
     #: How often brokers are given back what they should lead; None for never.
     balance_interval_ms: int | None = None
     #: Which part of that others may lead before it is given back.

@@ -37,6 +37,7 @@ from millstream.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from millstream.registry.configs import change_overrides
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
 from millstream.registry.nodes import (
@@ -303,6 +304,12 @@ class Cluster:
         else:
             await self.do_lost(command)
         await self.do_register(command)
+
+    async def do_set(self, command: Command) -> None:
+        """set NAME KEY.NAME=VALUE…: a topic's settings change; the controller hears of it."""
+        (name,) = command.arguments
+        await change_overrides(self._active().registry, TOPICS, name, lambda before: {**before, **command.options})
+        self._active().controller.topic_changed(name)
 
     async def do_wait(self, command: Command) -> None:
         """wait SECONDS"""
