@@ -1,0 +1,196 @@
+"""A cluster on this machine: ZooKeeper and brokers as processes, started together and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millstream.cli.cluster.zookeeper import HOST, Ports, ZooKeeperServer, find_jars, find_java
+from millstream.cli.failure import CommandFailed
+
+#: Where ZooKeeper's ports lie above the brokers': for clients, for its peers, for elections.
+ZOOKEEPER_OFFSETS = (100, 200, 300)
+#: A broker hands its partitions over before it ends.
+STOP_TIMEOUT_S = 30.0
+ROOT = "/millstream"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run: how many of each, from which port on (0: any that are free), over which folder."""
+
+    brokers: int
+    zookeepers: int
+    port: int
+    data: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def broker_settings(self, number: int) -> dict[str, str]:
+        """A broker's settings: every topic survives the loss of a broker where there are three."""
+        replicas, in_sync = str(min(3, self.brokers)), str(2 if self.brokers > 2 else 1)
+        return {
+            "broker.id": str(number),
+            "default.replication.factor": replicas,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            **self.settings,
+        }
+
+
+class LocalBroker:
+    """One broker process."""
+
+    def __init__(self, number: int, command: Sequence[str]) -> None:
+        self.number = number
+        self.address = ""  #: once it is ready
+        self._command = command
+        self._process: Process | None = None
+        self._complaints: list[str] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start the process; ``ready`` says when it serves."""
+        # In a session of its own, for Ctrl-C in a terminal is meant for us: brokers are stopped in turn.
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        self._reading = asyncio.create_task(self._read_complaints())
+
+    async def ready(self) -> None:
+        """Return once it serves; CommandFailed with its own words when it ends instead."""
+        assert self._process is not None and self._process.stdout is not None
+        async for line in self._process.stdout:
+            if line.startswith(b"ready "):
+                self.address = line.split()[1].decode()
+                return
+        await self.ended()
+        said = self._complaints[-1].removeprefix("millstream: ") if self._complaints else "it says nothing"
+        raise CommandFailed(f"broker {self.number} did not start: {said}")
+
+    async def ended(self) -> str:
+        """Return once it has ended, with how."""
+        assert self._process is not None and self._reading is not None
+        status = await self._process.wait()
+        await self._reading
+        again = shlex.join(self._command)
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"broker {self.number} {how}; start it again with: {again}"
+
+    async def stop(self) -> None:
+        """Have it end as SIGTERM does, by force if it must be."""
+        if self._process is None:
+            return
+        if self._process.returncode is None:
+            self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)
+            except TimeoutError:
+                self._process.kill()
+        await self.ended()
+
+    async def _read_complaints(self) -> None:
+        """Pass on what it says of trouble; at its start the last word is kept for whoever started it."""
+        assert self._process is not None and self._process.stderr is not None
+        async for line in self._process.stderr:
+            text = line.decode(errors="replace").rstrip()
+            self._complaints = [text]
+            if self.address:
+                print(f"broker {self.number}: {text}", file=sys.stderr)
+
+
+class LocalCluster:
+    """The processes of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        """CommandFailed when the plan cannot be: no ZooKeeper to run, ports that are taken, another cluster's data."""
+        self._check_data(plan)
+        find_java(os.environ), find_jars(os.environ)
+        zookeepers, brokers = _ports(plan)
+        data = plan.data.absolute()
+        self.zookeepers = [
+            ZooKeeperServer(data / f"zookeeper-{number}", number, zookeepers)
+            for number in range(1, plan.zookeepers + 1)
+        ]
+        registry = f"zk://{','.join(server.address for server in self.zookeepers)}{ROOT}"
+        self.brokers = [
+            LocalBroker(number, _command(plan, number, port, data, registry)) for number, port in enumerate(brokers, 1)
+        ]
+
+    async def start(self, tell: Callable[[str], None]) -> None:
+        """Start all at once, for brokers wait for ZooKeeper; returns when all of them serve."""
+        for server in self.zookeepers:
+            server.start()
+        for broker in self.brokers:
+            await broker.start()
+        for server in self.zookeepers:
+            await asyncio.to_thread(server.wait)
+            tell(f"zookeeper {server.address}")
+        await asyncio.gather(*(broker.ready() for broker in self.brokers))
+        for broker in self.brokers:
+            tell(f"broker {broker.number} pid {broker.pid} {broker.address}")
+        tell(f"ready {','.join(broker.address for broker in self.brokers)}")
+
+    async def stop(self) -> None:
+        """Stop the brokers one after the other, so that each can hand over to the rest, and then ZooKeeper."""
+        for broker in self.brokers:
+            await broker.stop()
+        for server in self.zookeepers:
+            await asyncio.to_thread(server.stop)
+
+    @staticmethod
+    def _check_data(plan: Plan) -> None:
+        """An ensemble must not be grown or shrunk by chance: servers without its data could outvote those with it."""
+        there = len(list(plan.data.glob("zookeeper-[0-9]")))
+        if there not in (0, plan.zookeepers):
+            raise CommandFailed(f"{plan.data} holds a cluster of {there} ZooKeepers; go on with --zookeeper {there}")
+
+
+def _command(plan: Plan, number: int, port: int, data: Path, registry: str) -> list[str]:
+    settings = plan.broker_settings(number)
+    place = ["--host", HOST, "--port", str(port), "--data", str(data / f"broker-{number}"), "--registry", registry]
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    return [sys.executable, "-m", "millstream", "serve", *place, *given]
+
+
+def _ports(plan: Plan) -> tuple[list[Ports], list[int]]:
+    """Where everyone listens; a free port is found for all but the brokers, who find theirs."""
+    if plan.port:
+        ensemble = [
+            Ports(*(plan.port + offset + number for offset in ZOOKEEPER_OFFSETS)) for number in range(plan.zookeepers)
+        ]
+        brokers = [plan.port + number for number in range(plan.brokers)]
+        _check_free([*brokers, *(port for ports in ensemble for port in ports)])
+        return ensemble, brokers
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(3 * plan.zookeepers)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        free = [each.getsockname()[1] for each in sockets]
+    return [Ports(*free[3 * number : 3 * number + 3]) for number in range(plan.zookeepers)], [0] * plan.brokers
+
+
+def _check_free(ports: Iterable[int]) -> None:
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except (OSError, OverflowError) as error:
+                reason = re.sub(r"^\[.*?\] ", "", str(error))
+                raise CommandFailed(f"port {port} cannot be had ({reason}); choose others with --port") from None

@@ -1,0 +1,156 @@
+"""``millstream cluster up``: a whole cluster by one command."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.system.command import Millstream
+
+TIMEOUT_S = 60.0
+
+
+class Up:
+    """The running command, and what it printed."""
+
+    def __init__(self, data: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "millstream", "cluster", "up", "--data", str(data), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self.complaints: list[str] = []
+        self._news = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=pair)
+            for pair in ((self.process.stdout, self.lines), (self.process.stderr, self.complaints))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: Iterator[str], lines: list[str]) -> None:
+        for line in stream:
+            with self._news:
+                lines.append(line.rstrip("\n"))
+                self._news.notify_all()
+
+    def wait_for(self, pattern: str, lines: Sequence[str]) -> str:
+        """The first line that matches."""
+        found: list[str] = []
+
+        def is_there() -> bool:
+            found[:] = [line for line in lines if re.search(pattern, line)]
+            return bool(found)
+
+        with self._news:
+            assert self._news.wait_for(is_there, TIMEOUT_S), f"{pattern}: {self.lines} {self.complaints}"
+        return found[0]
+
+    def ready(self) -> list[str]:
+        """The brokers' addresses, once they serve."""
+        return self.wait_for("^ready ", self.lines).removeprefix("ready ").split(",")
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        status = self.process.wait(TIMEOUT_S)
+        for reader in self._readers:
+            reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return status
+
+
+@contextmanager
+def up(data: Path, *arguments: str) -> Iterator[Up]:
+    running = Up(data, *arguments)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.end(signal.SIGTERM)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_cluster_is_up_by_one_command_and_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0") as first:
+        addresses = first.ready()
+        assert [re.sub(r"\d{4,}", "#", line) for line in first.lines] == [
+            "zookeeper 127.0.0.1:#",
+            *(f"broker {number} pid # 127.0.0.1:#" for number in (1, 2, 3)),
+            "ready 127.0.0.1:#,127.0.0.1:#,127.0.0.1:#",
+        ]
+        Millstream(addresses[1])("topic", "create", "orders", "-p", 3)
+        Millstream(addresses[0])("produce", "orders", stdin="a\nb\nc\n")
+        pids = [int(line.split()[3]) for line in first.lines if line.startswith("broker ")]
+        assert first.end() == 0
+        assert first.complaints == []
+        assert not any(map(is_alive, pids))
+    with up(tmp_path, "--port", "0") as second:
+        addresses = second.ready()
+        assert sorted(Millstream(addresses[2])("consume", "orders", "-e").lines) == ["a", "b", "c"]
+        victim = next(line for line in second.lines if line.startswith("broker 2 "))
+        os.kill(int(victim.split()[3]), signal.SIGKILL)
+        again = second.wait_for("^broker 2 was ended by signal 9; start it again with: ", second.complaints)
+        Millstream(addresses[0])("produce", "orders", stdin="d\n")
+        command = again.partition(": ")[2].split()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as restarted:
+            assert restarted.stdout is not None
+            assert restarted.stdout.readline().startswith("ready ")
+            assert sorted(Millstream(addresses[2])("consume", "orders", "-e").lines) == ["a", "b", "c", "d"]
+            restarted.terminate()
+        assert second.end(signal.SIGTERM) == 0
+
+
+def test_what_a_broker_says_at_its_start_is_passed_on_and_everything_ends(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "2", "--set", "num.partitions=none") as refused:
+        assert refused.ended() == 1
+        (line,) = refused.complaints
+        assert re.match(r"millstream: broker \d did not start: num.partitions=none .*must be", line)
+
+
+def test_ports_that_are_taken_are_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with up(tmp_path / "data", "--port", str(port)) as refused:
+            assert refused.ended() == 1
+    assert refused.complaints == [
+        f"millstream: port {port} cannot be had (Address already in use); choose others with --port"
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_ensemble_is_not_grown_by_chance(tmp_path: Path) -> None:
+    (tmp_path / "zookeeper-1").mkdir()
+    with up(tmp_path, "--port", "0", "--zookeeper", "3") as refused:
+        assert refused.ended() == 1
+    assert refused.complaints == [f"millstream: {tmp_path} holds a cluster of 1 ZooKeepers; go on with --zookeeper 1"]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "three", "100"])
+def test_a_number_of_brokers_that_cannot_be_is_a_misuse(tmp_path: Path, count: str) -> None:
+    with up(tmp_path, f"--brokers={count}") as refused:
+        assert refused.ended() == 2
+    assert "is not a number of brokers: 1 to 99" in refused.complaints[-1]
