@@ -1,11 +1,12 @@
-"""Committed offsets are read by the short way exactly as by the long one, whatever the bytes."""
+"""Committed offsets are read and written by the short way exactly as by the long one, whatever they are."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.coordination.schemas import consumer_offsets
 from millstream.coordination.schemas.consumer_offsets import FORMAT, OffsetCommitKey, OffsetCommitValue
 from millstream.coordination.schemas.record import CoordinatorRecord
-from millstream.coordination.schemas.tuned import decode_record
+from millstream.coordination.schemas.tuned import decode_record, encode_record
 from millstream.model.errors import CorruptFrame
 from millstream.model.ids import ZERO_UUID
 
@@ -18,6 +19,7 @@ values = st.builds(
     leader_epoch=int32,
     metadata=st.one_of(st.just(""), st.text(max_size=40), st.text(min_size=120, max_size=140)),
     commit_timestamp=int64,
+    expire_timestamp=st.one_of(st.just(-1), int64),
     topic_id=st.one_of(st.just(ZERO_UUID), st.binary(min_size=16, max_size=16)),
 )
 versions = st.sampled_from([0, 1, 2, 3, 4, 4, 4, 4])
@@ -29,6 +31,12 @@ def _outcome(read: object, key: bytes, value: bytes | None) -> object:
         return read(key, value)
     except CorruptFrame as fault:
         return str(fault)
+
+
+@given(keys, st.none() | values)
+def test_an_offset_is_written_the_same(key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    record = CoordinatorRecord(key, value)
+    assert encode_record(record) == consumer_offsets.encode_record(record)
 
 
 @given(keys, values, versions)

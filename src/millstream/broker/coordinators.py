@@ -21,7 +21,7 @@ from millstream.coordination.groups.group import TopicsChanged, TopicView
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import group_settings
 from millstream.coordination.loading import Codec
-from millstream.coordination.schemas import consumer_offsets, transaction_state, tuned
+from millstream.coordination.schemas import transaction_state, tuned
 from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
@@ -121,7 +121,7 @@ class Coordinators:
             CONSUMER_OFFSETS,
             self._stage(
                 self._group_machine,
-                Codec(consumer_offsets.encode_record, tuned.decode_record),
+                Codec(tuned.encode_record, tuned.decode_record),
                 group_config.OFFSETS_LOAD_BUFFER_SIZE,
                 lambda: broker.settings.config.get(group_config.OFFSETS_TOPIC_COMPRESSION_CODEC),
             ),
@@ -174,8 +174,6 @@ class Coordinators:
 
     async def ensure(self, topic: InternalTopic) -> None:
         """Make the topic if there is none yet."""
-        if not self._broker.is_known:
-            await self._broker.until_known()
         if topic.name not in self._broker.cluster.topics:
             await self._make(topic)
 

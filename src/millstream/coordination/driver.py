@@ -24,6 +24,7 @@ from millstream.model.workers import Workers
 from millstream.net.eager import Suspended, begin
 from millstream.replication.partition import Partition
 from millstream.replication.purgatory import Purgatory
+from millstream.replication.role import Part
 from millstream.storage.verification import Verification
 
 logger = logging.getLogger(__name__)
@@ -191,14 +192,15 @@ class Shard:
 
         What is written in a transaction is appended under the ``guard``.
         """
-        machine = self.machine
         ticket = next(self._tickets)
-        decision = machine.decide(
-            Question(request, version, client_id, client_host, ticket), self._stage.clock.now_ms()
-        )
+        question = Question(request, version, client_id, client_host, ticket)
+        decision = self._write(self.machine.decide(question, self._stage.clock.now_ms()), guard)
+        answers = decision.answers
+        if len(answers) == 1 and answers[0][0] == ticket and not decision.orders and self._is_safe():
+            return answers[0][1]  # The common case: it concerns nobody else, and nothing has to wait.
         future = self._waiting[ticket] = self._loop.create_future()
         try:
-            self._carry_out(decision, guard)
+            self._pass_on(decision)
             return future.result() if future.done() else await future
         finally:
             self._waiting.pop(ticket, None)
@@ -246,7 +248,11 @@ class Shard:
 
     # Decisions.
 
-    def _carry_out(self, decision: Decision, guard: Verification | None = None) -> None:
+    def _carry_out(self, decision: Decision) -> None:
+        self._pass_on(self._write(decision))
+
+    def _write(self, decision: Decision, guard: Verification | None = None) -> Decision:
+        """Append and replay what was decided; what stands now, which is something else where the log refused it."""
         if decision.records:
             machine = self.machine
             try:
@@ -255,15 +261,22 @@ class Shard:
                 code = CODES.get(refusal.code, refusal.code)
                 if decision.if_refused is not None and self._machine is machine:
                     logger.warning("%s: %s", self.partition.topic_partition, refusal)
-                    self._carry_out(machine.decide(decision.if_refused(code), self._stage.clock.now_ms()))
-                    return
+                    return self._write(machine.decide(decision.if_refused(code), self._stage.clock.now_ms()))
                 if not decision.is_pure and self._machine is machine:
                     self._reload(refusal)
                 raise ProtocolError(code, str(refusal)) from refusal
         for timer in decision.timers:
             self._timers.set(timer)
-        if not self._unsafe and self._end_offset <= self.partition.safe_offset:
-            self._fulfil(decision)  # The common case, and nothing had to wait.
+        return decision
+
+    def _is_safe(self) -> bool:
+        """Whether everything decided so far can be told at once."""
+        return not self._unsafe and self._end_offset <= self.partition.safe_offset
+
+    def _pass_on(self, decision: Decision) -> None:
+        """Answer, and order, once that is safe."""
+        if self._is_safe():
+            self._fulfil(decision)
         elif decision.answers or decision.orders:
             due_s = self._loop.time() + self._stage.write_timeout_ms() / 1000
             self._unsafe.append(Owed(self._end_offset, due_s, decision))
@@ -336,21 +349,21 @@ class Shard:
             if future is not None and not future.done():
                 future.set_result(response)
         for order in decision.orders:
-            if self._machine is not None and self._machine.stands(order):
-                self._order(order)
+            self._loop.call_soon(self._order, self._machine, order)  # Whoever was answered need not wait for it.
 
     async def _watch_replicas(self) -> None:
-        while self._unsafe:
+        partition = self.partition
+        while self._unsafe and partition.role.part is Part.LEADER:  # Else nobody is to be told, or told otherwise.
             end_offset = self._unsafe[0].end_offset
-            due_s = min(owed.due_s for owed in self._unsafe)
+            left_s = min(owed.due_s for owed in self._unsafe) - self._loop.time()
             try:
-                await self.partition.flushed(self._stage.workers)
+                await partition.flushed(self._stage.workers)
             except ProtocolError:
                 return  # The disk has failed, and the leadership goes with it: whoever waits is told then.
             await self._stage.purgatory.until(
-                lambda end_offset=end_offset: self.partition.is_settled(end_offset),  # type: ignore[misc]
-                watching=[self.partition],
-                timeout_ms=max(0, round((min(due_s, self._loop.time() + LONGEST_WATCH_S) - self._loop.time()) * 1000)),
+                lambda end_offset=end_offset: partition.is_settled(end_offset),  # type: ignore[misc]
+                watching=[partition],
+                timeout_ms=max(0, round(min(left_s, LONGEST_WATCH_S) * 1000)),
             )
             self._release()
             self._give_up()
@@ -375,8 +388,10 @@ class Shard:
                 kept.append(Owed(owed.end_offset, inf, Decision(orders=owed.decision.orders)))
         self._unsafe = kept
 
-    def _order(self, order: Any) -> None:
-        """Have an order done; what needs no waiting is done in this turn."""
+    def _order(self, machine: Machine | None, order: Any) -> None:
+        """Have an order done, if it is still wanted; what needs no waiting is done in this turn."""
+        if machine is None or self._machine is not machine or not machine.stands(order):
+            return
         suspended: Suspended | None = None
 
         def done(event: Any, error: Exception | None) -> None:

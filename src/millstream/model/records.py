@@ -8,7 +8,7 @@ number a zigzag varint, a length of -1 standing for null.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -77,8 +77,16 @@ def invalid(detail: str) -> ProtocolError:
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytearray:
     """A batch of this header and these records as they lie on disk; length and CRC are made here."""
-    length = HEADER_BYTES - LOG_OVERHEAD + len(payload)
-    batch = bytearray(HEADER.pack(*header._replace(length=length, magic=MAGIC, crc=0)))
+    return _sealed(header._replace(length=_length(payload), magic=MAGIC, crc=0), payload)
+
+
+def _length(payload: Buffer) -> int:
+    return HEADER_BYTES - LOG_OVERHEAD + len(payload)
+
+
+def _sealed(header: tuple[int, ...], payload: Buffer) -> bytearray:
+    """Header and records as one batch, its CRC filled in."""
+    batch = bytearray(HEADER.pack(*header))
     batch += payload
     _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
     return batch
@@ -112,6 +120,20 @@ def _encode_headers(headers: Headers) -> bytes:
     return b"".join(parts)
 
 
+def _encode_records(records: Sequence[Record], base_offset: int, keep_offsets: bool) -> bytes:
+    base_timestamp = records[0].timestamp
+    if len(records) == 1:  # A coordinator's batches mostly are of one, and there are thousands of them in a second.
+        return encode_record(records[0], records[0].offset - base_offset if keep_offsets else 0, 0)
+    return b"".join(
+        [
+            encode_record(
+                record, record.offset - base_offset if keep_offsets else at, record.timestamp - base_timestamp
+            )
+            for at, record in enumerate(records)
+        ]
+    )
+
+
 def encode_batch(
     records: Sequence[Record],
     *,
@@ -132,18 +154,15 @@ def encode_batch(
     broker's time, which then stands for every record's.
     """
     assert records, "a batch holds at least one record"
-    base_timestamp = records[0].timestamp
-    deltas: Iterable[int] = range(len(records))
-    if keep_offsets:
-        deltas = [record.offset - base_offset for record in records]
-    payload = b"".join(
-        [
-            encode_record(record, delta, record.timestamp - base_timestamp)
-            for record, delta in zip(records, deltas, strict=True)
-        ]
-    )
+    count = len(records)
+    base_timestamp = max_timestamp = records[0].timestamp
+    last_offset_delta = records[-1].offset - base_offset if keep_offsets else count - 1
+    payload = _encode_records(records, base_offset, keep_offsets)
+    if count > 1:
+        max_timestamp = max(record.timestamp for record in records)
+    if compression:
+        payload = codec(compression).compress(payload)
     attributes = compression
-    max_timestamp = max(record.timestamp for record in records)
     if append_time_ms is not None:
         attributes |= LOG_APPEND_TIME
         max_timestamp = append_time_ms
@@ -151,22 +170,22 @@ def encode_batch(
         attributes |= TRANSACTIONAL
     if control:
         attributes |= CONTROL
-    header = BatchHeader(
-        base_offset=base_offset,
-        length=0,
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=records[-1].offset - base_offset if keep_offsets else len(records) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+    header = (
+        base_offset,
+        _length(payload),
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
     )
-    return assemble(header, codec(compression).compress(payload) if compression else payload)
+    return _sealed(header, payload)
 
 
 def encode_marker(

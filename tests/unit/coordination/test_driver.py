@@ -239,8 +239,22 @@ async def test_orders_wait_for_the_replicas_for_as_long_as_it_takes() -> None:
     await asyncio.sleep(600)
     assert ground.performed == []
     ground.partition.fetched_by(1, 1)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)
     assert ground.performed == [5]
+
+
+@on_virtual_time
+async def test_a_leadership_lost_while_answers_wait_leaves_them_waiting_in_peace_until_the_shard_is_closed() -> None:
+    ground = Ground(isr=(0, 1))
+    shard = ground.shard()
+    added = asyncio.ensure_future(ask(shard, Add(4)))
+    await asyncio.sleep(1)
+    ground.lead(2, isr=(0, 1), leader=1)
+    await asyncio.sleep(1)  # A watch that went round and round would never let this time pass.
+    assert not added.done()
+    shard.close()
+    with pytest.raises(ProtocolError, match="NOT_COORDINATOR"):
+        await added
 
 
 @on_virtual_time
@@ -279,10 +293,12 @@ async def test_a_timer_can_be_set_earlier_than_it_was() -> None:
 
 
 @on_virtual_time
-async def test_what_an_order_brought_is_told_in_the_same_turn_when_nothing_waits() -> None:
+async def test_an_order_is_carried_out_in_the_turn_after_the_answer_when_nothing_waits() -> None:
     ground = Ground()
     shard = ground.shard()
     assert await ask(shard, Errand(5)) == "sent"
+    assert ground.performed == []
+    await asyncio.sleep(0)
     assert ground.performed == [5]
     assert await ask(shard, Show()) == 5
 

@@ -47,10 +47,8 @@ FETCH_GROUPS_FROM = 8
 
 async def ask(broker: Broker, group_id: str, request: Any, call: Call) -> Any:
     """What the group's coordinator answers; its refusal is a ``ProtocolError``."""
-    connection = call.connection
-    host, _, _ = connection.address.rpartition(":")
     shard = broker.groups.shard_for(group_id)
-    return await shard.ask(request, call.version, call.header.client_id or "", f"/{host}")
+    return await shard.ask(request, call.version, call.header.client_id or "", f"/{call.connection.host}")
 
 
 async def of_one_group(broker: Broker, request: Any, call: Call) -> Any:

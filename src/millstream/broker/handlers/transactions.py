@@ -4,6 +4,7 @@ Refusals are translated for clients of older versions, which do not know every c
 once told that its epoch is invalid, and knows to give up or to begin anew by that.
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from millstream.broker.broker import Broker
@@ -83,6 +84,7 @@ async def init_producer_id(broker: Broker, request: InitProducerIdRequest, call:
             response = await broker.transactions.ask(request.transactional_id, request, call.version)
             if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
+            await asyncio.sleep(0)  # The markers' turn.
     except ProtocolError as refusal:
         code = _translated(refusal.code, call.version >= INIT_FENCED_FROM)
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_EPOCH)
@@ -204,9 +206,8 @@ async def commit_offsets(broker: Broker, request: TxnOffsetCommitRequest, call: 
             if verdicts[partition]:
                 raise ProtocolError(verdicts[partition])
         shard = broker.groups.shard(partition.partition)
-        host, _, _ = call.connection.address.rpartition(":")
         response: TxnOffsetCommitResponse = await shard.ask(
-            request, call.version, call.header.client_id or "", f"/{host}", guard
+            request, call.version, call.header.client_id or "", f"/{call.connection.host}", guard
         )
     except ProtocolError as refusal:
         code = _translated(refusal.code, False, call.version >= OFFSETS_ABORTABLE_FROM)

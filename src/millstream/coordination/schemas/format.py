@@ -55,6 +55,14 @@ class RecordFormat:
     def encode(self, record: CoordinatorRecord, version: int | None = None) -> tuple[bytes, bytes | None]:
         """Key and value as bytes; the value in ``version``, by default the one Kafka 4.3 writes."""
         key, value = record
+        if value is None:
+            return self.encode_key(key), None
+        assert type(value) is self._values[type(key)], f"{value} is no value of {key}"
+        written = value.WRITTEN if version is None else version
+        return self.encode_key(key), _pack_int16(written) + encode(value, written)
+
+    def encode_key(self, key: Any) -> bytes:
+        """A key behind the number of its type."""
         parts = [self._numbers[type(key)]]
         for each in key:
             if type(each) is int:
@@ -63,11 +71,7 @@ class RecordFormat:
                 text = each.encode()
                 parts.append(_pack_int16(len(text)))
                 parts.append(text)
-        if value is None:
-            return b"".join(parts), None
-        assert type(value) is self._values[type(key)], f"{value} is no value of {key}"
-        written = value.WRITTEN if version is None else version
-        return b"".join(parts), _pack_int16(written) + encode(value, written)
+        return b"".join(parts)
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord:
         """The record these bytes are; CorruptFrame where they are none, or one we do not know."""

@@ -1,4 +1,4 @@
-"""Committed offsets, of which there may be a million, read with as few calls as can be.
+"""Committed offsets, of which there may be a million, read and written with as few calls as can be.
 
 Only the shape that is written today is known here: a key of type 1, a value of version 4 with metadata that is not long
 and with no tagged field but the topic's id.  Whatever looks different is left to the format's own decoder, so that
@@ -10,7 +10,8 @@ from functools import lru_cache
 from struct import Struct, error
 from typing import Any, Final
 
-from millstream.coordination.schemas.consumer_offsets import FORMAT, OffsetCommitKey, OffsetCommitValue
+from millstream.coordination.schemas import consumer_offsets
+from millstream.coordination.schemas.consumer_offsets import FORMAT, NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from millstream.coordination.schemas.record import CoordinatorRecord
 from millstream.model.ids import ZERO_UUID, Uuid
 
@@ -28,12 +29,35 @@ _ID_BYTES: Final = 16
 #: A group commits again and again, and its records lie close to one another.
 _NAMES_KEPT: Final = 4096
 
+#: A length of one byte: the text's own, and one.
+_SHORT_MAX: Final = 126
+
 _read_head = _HEAD.unpack_from
 _read_tail = _TAIL.unpack_from
+_write_head = _HEAD.pack
+_write_tail = _TAIL.pack
 _read_length = Struct(">h").unpack_from
 _read_partition = Struct(">i").unpack_from
 _new_tuple: Final[Callable[..., Any]] = tuple.__new__
 _new = object.__new__
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as Kafka 4.3 writes them."""
+    key, value = record
+    if type(value) is not OffsetCommitValue or value.expire_timestamp != NO_TIMESTAMP or value.topic_id != ZERO_UUID:
+        return consumer_offsets.encode_record(record)
+    metadata = value.metadata.encode() if value.metadata else b""
+    length = len(metadata)
+    if length > _SHORT_MAX:
+        return consumer_offsets.encode_record(record)
+    head = _write_head(_VERSION, value.offset, value.leader_epoch, length + 1)
+    return _encoded_key(key), head + metadata + _write_tail(value.commit_timestamp, 0)
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def _encoded_key(key: OffsetCommitKey) -> bytes:
+    return FORMAT.encode_key(key)
 
 
 def decode_record(key: bytes, value: bytes | None) -> CoordinatorRecord:
