@@ -25,7 +25,7 @@ from tests.compatibility.drivers.kafkajs import FOLDER as KAFKAJS
 from tests.compatibility.drivers.kcat import refusal
 from tests.compatibility.drivers.lines import Lines
 
-WAIT_S = 60.0
+WAIT_S = 30.0
 #: Long enough for a busy machine; a test that waits for it to pass gives a shorter one.
 SESSION_MS = 10_000
 
