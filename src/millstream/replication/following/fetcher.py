@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.model.clock import Clock
-from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.errors import ProtocolError
 from millstream.model.ids import Uuid
 from millstream.model.workers import Workers
 from millstream.net.channels import Channels
 from millstream.protocol.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from millstream.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from millstream.replication.fetch_sessions import NO_SESSION
-from millstream.replication.following.place import BACKOFF_MS, Cut, EpochEnd, Place, Position, Restart, State, cut_for
+from millstream.replication.following.followed import Followed
+from millstream.replication.following.place import BACKOFF_MS, State
 from millstream.replication.following.session import FollowingSession, Id, farewell, request
 from millstream.replication.partition import Partition
 from millstream.storage.log import Log
@@ -46,15 +47,6 @@ class FetchSettings:
     response_bytes_max: int = 10 * 1024 * 1024
     backoff_ms_max: int = 1_000
     timeout_ms: int = 30_000
-
-
-@dataclass(slots=True)
-class Followed:
-    """A partition, and where we stand in it."""
-
-    partition: Partition
-    log: Log
-    place: Place
 
 
 @dataclass(slots=True)
@@ -109,11 +101,8 @@ class Fetcher:
 
     def add(self, partition: Partition) -> None:
         """Follow from here on, under the leader epoch that the partition was told."""
-        log = partition.log
-        assert log is not None
         id_ = _id(partition)
-        position = Position(partition.role.leadership.leader_epoch, log.end_offset, log.epochs.latest)
-        self._followed[id_] = Followed(partition, log, Place(position, self._settings.backoff_ms_max))
+        self._followed[id_] = Followed(partition, self._settings.backoff_ms_max)
         self._odd.pop(id_, None)
         self._dirty[id_] = None
         self._is_urgent = True
@@ -291,61 +280,14 @@ class Fetcher:
         if id_ in asked.void or not place.is_answered_by(self._session.told(id_)):
             self._dirty[id_] = None  # Whatever it brought is asked for again, from where we are.
             return 0
-        try:
-            if row.error_code:
-                place.refused(ErrorCode(row.error_code), self._now_ms())
-            elif row.diverging_epoch is not None:
-                leaders = EpochEnd(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
-                own = EpochEnd(*log.epochs.end_offset_for(leaders.epoch))
-                self._cut(followed, cut_for(leaders, own, log.end_offset))
-            elif self._append(followed, row) and log.needs_flush:
-                unflushed.append(log)
-        except ProtocolError as refusal:
-            self._failed(followed, refusal)
-        except Exception:
-            logger.exception("%s: what broker %d sent cannot be taken over", followed.partition, self.leader)
-            place.delay(self._now_ms())
+        followed.take(row, self._now_ms())
         if place.state is not State.FETCHING:
             self._settle(id_, followed)
         elif row.records or row.diverging_epoch is not None:
             self._dirty[id_] = None
+            if log.needs_flush:
+                unflushed.append(log)
         return len(row.records or b"")
-
-    def _append(self, followed: Followed, row: PartitionData) -> bool:
-        """Append what came and take over the leader's marks; whether anything was appended."""
-        partition, log = followed.partition, followed.log
-        has_moved = False
-        if row.records:
-            assert isinstance(row.records, bytes | bytearray | memoryview)
-            partition.append_from_leader(memoryview(row.records))
-            has_moved = followed.place.moved(log.end_offset, log.epochs.latest)
-            if not has_moved:
-                raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
-        partition.heed(row.high_watermark, row.log_start_offset)
-        return has_moved
-
-    def _cut(self, followed: Followed, cut: Cut | Restart) -> None:
-        partition, log = followed.partition, followed.log
-        logger.info(
-            "%s: %s, for broker %d leads in epoch %d",
-            partition.topic_partition,
-            cut,
-            self.leader,
-            followed.place.position.leader_epoch,
-        )
-        if isinstance(cut, Restart):
-            partition.restart_at(cut.offset)
-        else:
-            partition.truncate_to(cut.offset)
-        if not followed.place.moved(log.end_offset, log.epochs.latest):
-            followed.place.delay(self._now_ms())  # Never in a hurry where nothing changes.
-
-    def _failed(self, followed: Followed, refusal: ProtocolError) -> None:
-        if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            followed.place.fail()
-            return
-        logger.warning("%s: from broker %d: %s", followed.partition.topic_partition, self.leader, refusal)
-        followed.place.delay(self._now_ms())
 
     def _drop(self, id_: Id) -> None:
         self._dirty.pop(id_, None)
@@ -375,15 +317,8 @@ class Fetcher:
             if self._followed.get(id_) is not followed:
                 continue  # Another leader has been named meanwhile.
             key = followed.partition.topic_partition
-            try:
-                is_known = key in starts and key in ends
-                step = followed.place.bounded(starts[key], ends[key]) if is_known else None
-                if step is not None:
-                    self._cut(followed, step)
-                else:
-                    followed.place.delay(self._now_ms())
-            except ProtocolError as refusal:
-                self._failed(followed, refusal)
+            bounds = (starts[key], ends[key]) if key in starts and key in ends else None
+            followed.bounded(bounds, self._now_ms())
             self._settle(id_, followed)
 
     async def _bounds(self, astray: Iterable[Followed], timestamp: int) -> dict[Any, int]:
