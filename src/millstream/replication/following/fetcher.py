@@ -168,7 +168,7 @@ class Fetcher:
     def _due_ms(self) -> int | None:
         """When there is something to do, whatever happens until then."""
         due = [each.place.due_ms for each in self._odd.values() if each.place.state is State.DELAYED]
-        if not self._asked and self._failures:
+        if not self._asked and self._failures and len(self._odd) < len(self._followed):
             due.append(self._not_before_ms)
         return min(due) + 1 if due else None
 
