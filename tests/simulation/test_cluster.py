@@ -95,11 +95,11 @@ def test_another_broker_becomes_controller_when_the_first_is_killed() -> None:
         await create(await cluster.connect(other.id), "orders", partitions=3)
         epoch = first.controller.epoch
         await cluster.kill(first.id)
-        await cluster.until(lambda: cluster.controller is not None)
+        await cluster.until(lambda: cluster.controller is not None, timeout_s=0.1)  # Its session ends much later.
         second = cluster.controller
         assert second is not None and second is not first and second.controller.epoch > epoch
         for broker in cluster.running:
-            await cluster.until(partial(knows_brokers, broker, 2))
+            await cluster.until(partial(knows_brokers, broker, 2), timeout_s=0.1)
             assert broker.cluster.controller_id == second.id and first.id not in broker.cluster.brokers
         rows = await partitions_of(await cluster.connect(second.id), "orders")
         assert all(row.leader_id not in (first.id, -1) for row in rows.values())
@@ -119,7 +119,7 @@ def test_a_brokers_leaderships_move_when_it_is_killed_and_it_follows_when_it_is_
         connection = await cluster.connect(controller.id)
         await create(connection, "orders", partitions=6)
         await cluster.kill(victim)
-        await cluster.until(lambda: victim not in controller.cluster.brokers)
+        await cluster.until(lambda: victim not in controller.cluster.brokers, timeout_s=0.1)
         rows = await partitions_of(connection, "orders")
         assert all(row.leader_id not in (victim, -1) for row in rows.values())
         assert all(row.offline_replicas == [victim] for row in rows.values())
@@ -152,6 +152,42 @@ def test_a_broker_that_stops_hands_its_leaderships_over_first(is_controller: boo
 
     def network_time_s() -> float:
         return asyncio.get_running_loop().time()
+
+    simulate(scenario)
+
+
+def test_two_of_three_are_found_dead_at_once_by_the_one_that_is_left() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network)
+        await cluster.start()
+        controller = cluster.controller
+        assert controller is not None
+        left, other = (broker for broker in cluster.running if broker is not controller)
+        await create(await cluster.connect(left.id), "orders", partitions=6)
+        await asyncio.gather(cluster.kill(controller.id), cluster.kill(other.id))
+        await cluster.until(lambda: cluster.controller is left, timeout_s=0.5)
+        await cluster.until(partial(knows_brokers, left, 1), timeout_s=0.5)
+        rows = await partitions_of(await cluster.connect(left.id), "orders")
+        assert all(row.leader_id == left.id for row in rows.values())
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_broker_whose_address_is_wrong_is_not_struck_off_again_and_again() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network)
+        await cluster.start(1, 2)
+        cluster.members[3].settings["advertised.listeners"] = "PLAINTEXT://nowhere:1"
+        starting = asyncio.create_task(cluster.members[3].start())
+        await asyncio.sleep(5)
+        epoch = cluster.members[3].broker.replicas.broker_epoch  # type: ignore[union-attr]
+        assert epoch > 0 and not starting.done()
+        await asyncio.sleep(30)
+        assert cluster.members[3].broker.replicas.broker_epoch == epoch  # type: ignore[union-attr]
+        starting.cancel()
+        await asyncio.wait([starting])
+        await cluster.stop(1, 2)
 
     simulate(scenario)
 

@@ -13,6 +13,7 @@ from millstream.broker.channels import BrokerChannels
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.connection import ClientConnection
 from millstream.broker.coordinators import Coordinators
+from millstream.broker.detection import Detection
 from millstream.broker.environment import Environment
 from millstream.broker.forwarding import TIMEOUT_MS, ask_controller
 from millstream.broker.leaving import hand_over
@@ -108,6 +109,8 @@ class Broker:
         self._per_address: Counter[str] = Counter()
         self._reports: set[asyncio.Task[None]] = set()
         self._is_serving = False
+        #: Whether clients are answered.
+        self.is_open = False
         #: What to undo, last first, when the broker stops or fails to start.
         self._undo: list[Callable[[], Awaitable[None]]] = []
 
@@ -170,18 +173,17 @@ class Broker:
         self.replication = Replication(self)
         self._undo.append(self.replication.stop)
         self.replication.start()
-        await self._listen()
-        await self._register(registry)
         self.controller = Controller(
             self.id, registry, self.clock, environment.random, self.channels, self._controller_settings()
         )
+        await self._listen()
+        await self._register(registry)
         await self.controller.start()
         self._undo.append(self.controller.close)
         self.logs.on_failure = self._directory_failed
         self._undo.append(self._report_no_more)
-        for server in self._servers:  # Only now: a client must never see a broker without its partitions.
-            await server.start_serving()
-        await self.until_known()
+        await self._until_known()
+        self._let_clients_in()
         self._undo.append(self.replication.stop)  # The first thing to end.
         background = Background(self)
         background.start()
@@ -252,6 +254,14 @@ class Broker:
             self._servers.append(server)
             port = server.sockets[0].getsockname()[1]
             self.listening.append(listener._replace(port=port))
+        for server in self._servers:
+            await server.start_serving()
+
+    def _let_clients_in(self) -> None:
+        """Until now only brokers were answered: a client must never see a broker without its partitions."""
+        self.is_open = True
+        for connection in list(self.connections):
+            connection.let_in()
 
     async def _hang_up(self) -> None:
         for server in self._servers:
@@ -291,7 +301,9 @@ class Broker:
             lambda: self.settings.config.get(cluster_settings.CONTROLLER_SOCKET_TIMEOUT_MS),
         )
         neighbours.on_changed = self.channels.drop
-        self._undo += [self.channels.close, neighbours.close]
+        detection = Detection(self, registry)
+        self.channels.on_refused = detection.refused
+        self._undo += [self.channels.close, neighbours.close, detection.close]
         await neighbours.start()
 
     async def _register(self, registry: Registry) -> None:
@@ -303,19 +315,18 @@ class Broker:
         patience_s = STALE_NODE_PATIENCE * self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
         await registration.start(is_clean=self.logs.were_closed, patience_s=patience_s)
 
-    async def until_known(self) -> None:
+    async def _until_known(self) -> None:
         """Return once a controller has told of the cluster, with this broker in it."""
-        while not self.is_known:
-            await self.purgatory.until(lambda: self.is_known, [self.cluster], KNOWN_CHECK_MS)
+
+        def is_known() -> bool:
+            return self.id in self.cluster.brokers
+
+        while not is_known():
+            await self.purgatory.until(is_known, [self.cluster], KNOWN_CHECK_MS)
 
     async def until_shown(self, is_shown: Callable[[], bool]) -> None:
         """Wait until the controller's news have made ``is_shown`` true, for as long as news take."""
         await self.purgatory.until(is_shown, [self.cluster], NEWS_MS)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the controller knows this broker, and has told it of the cluster."""
-        return self.id in self.cluster.brokers
 
     async def ask_controller(self, request: Any, timeout_ms: int = TIMEOUT_MS) -> Any:
         """What the controller answers, whoever it is; ProtocolError NOT_CONTROLLER or TimeoutError when nobody does."""

@@ -13,7 +13,6 @@ from millstream.broker.neighbours import Neighbour
 from millstream.model.errors import CorruptFrame, ProtocolError
 from millstream.net.channel import Connection, outbound_limits, reach
 from millstream.net.network import Network
-from millstream.net.peer import Limits
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.stop_replica import StopReplicaRequest
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -28,7 +27,7 @@ CONNECT_TIMEOUT_S = 10.0
 LANES = dict.fromkeys((LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest), LeaderAndIsrRequest.API_KEY)
 
 Find = Callable[[int], Awaitable[Neighbour]]
-Refused = Callable[[int, int], None]
+Refused = Callable[[int, int, bool], None]
 
 
 class BrokerChannels:
@@ -50,9 +49,10 @@ class BrokerChannels:
         self._timeout_ms = timeout_ms
         self._limits = outbound_limits()
         self._lines: dict[tuple[int, int], Line] = {}
-        #: Told of a broker's id and epoch when its connection was lost and a new one is refused at once: its process
-        #: is dead, and its machine is not.
-        self.on_refused: Refused = lambda broker_id, epoch: None
+        self._reached: dict[int, int] = {}
+        #: Told of a broker's id and epoch when it is registered and refuses a connection (its process is dead, and its
+        #: machine is not), and whether it was ever reached under that epoch.
+        self.on_refused: Refused = lambda broker_id, epoch, was_reached: None
 
     async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         if broker_id == self._broker_id:
@@ -80,28 +80,41 @@ class BrokerChannels:
         key = (broker_id, LANES.get(kind, kind.API_KEY))
         line = self._lines.get(key)
         if line is None:
-            client_id = f"broker-{self._broker_id}"
-            line = self._lines[key] = Line(broker_id, client_id, self._network, self._find, self._limits, self._refused)
+            line = self._lines[key] = Line(broker_id, self._connect)
         return line
 
-    def _refused(self, broker_id: int, epoch: int) -> None:
-        self.on_refused(broker_id, epoch)
+    async def _connect(self, broker_id: int) -> Connection:
+        """A connection to the broker as it is registered now; OSError when there is none."""
+        neighbour = await self._find(broker_id)
+        try:
+            connection = await reach(
+                self._network,
+                neighbour.address,
+                client_id=f"broker-{self._broker_id}",
+                software=BROKER_SOFTWARE,
+                limits=self._limits,
+                timeout_s=CONNECT_TIMEOUT_S,
+            )
+        except ConnectionRefusedError:
+            _log.info("broker %d does not listen", broker_id)
+            self.on_refused(broker_id, neighbour.epoch, self._reached.get(broker_id) == neighbour.epoch)
+            raise
+        try:
+            await connection.negotiate(CONNECT_TIMEOUT_S)
+        except (CorruptFrame, ProtocolError) as fault:
+            raise ConnectionResetError(f"broker {broker_id} is none of this kind: {fault}") from fault
+        self._reached[broker_id] = neighbour.epoch
+        return connection
 
 
 class Line:
     """The way to one broker for one kind of request."""
 
-    def __init__(
-        self, broker_id: int, client_id: str, network: Network, find: Find, limits: Limits, on_refused: Refused
-    ) -> None:
+    def __init__(self, broker_id: int, connect: Callable[[int], Awaitable[Connection]]) -> None:
         self._broker_id = broker_id
-        self._client_id = client_id
-        self._network = network
-        self._find = find
-        self._limits = limits
-        self._on_refused = on_refused
+        self._connect = connect
         self._connection: Connection | None = None
-        self._connecting: asyncio.Task[Connection | Exception] | None = None
+        self._connecting: asyncio.Task[Connection | OSError] | None = None
         self._is_closed = False
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
@@ -121,7 +134,7 @@ class Line:
     def begin(self) -> None:
         """Connect, unless that is done or under way."""
         if self._connection is None and self._connecting is None and not self._is_closed:
-            self._connecting = asyncio.create_task(self._connect(lost_epoch=None))
+            self._connecting = asyncio.create_task(self._open())
 
     def close(self) -> None:
         """Hang up for good; whoever waits hears a reset."""
@@ -142,43 +155,26 @@ class Line:
         if connecting.cancelled():
             raise ConnectionResetError(f"the way to broker {self._broker_id} was given up")
         outcome = connecting.result()
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, OSError):
             raise outcome
         return outcome
 
-    async def _connect(self, lost_epoch: int | None) -> Connection | Exception:
-        """A connection, or why there is none; ``lost_epoch`` is that of the broker whose connection was just lost."""
+    async def _open(self) -> Connection | OSError:
+        """A connection, or why there is none."""
         try:
-            neighbour = await self._find(self._broker_id)
-            connection = await reach(
-                self._network,
-                neighbour.address,
-                client_id=self._client_id,
-                software=BROKER_SOFTWARE,
-                limits=self._limits,
-                timeout_s=CONNECT_TIMEOUT_S,
-            )
-            await connection.negotiate(CONNECT_TIMEOUT_S)
-            connection.on_closed = lambda: self._lost(connection, neighbour.epoch)
+            connection = await self._connect(self._broker_id)
+            connection.on_closed = lambda: self._lost(connection)
             if connection.is_closed:
                 raise ConnectionResetError(f"broker {self._broker_id} hung up")
-        except ConnectionRefusedError as error:
-            if lost_epoch is not None:
-                _log.info("broker %d hung up and no longer listens", self._broker_id)
-                self._on_refused(self._broker_id, lost_epoch)
+        except OSError as error:
             return error
-        except (OSError, TimeoutError) as error:
-            return error
-        except (CorruptFrame, ProtocolError) as fault:
-            return ConnectionResetError(f"broker {self._broker_id} is no broker of this kind: {fault}")
         finally:
             self._connecting = None
         self._connection = connection
         return connection
 
-    def _lost(self, connection: Connection, epoch: int) -> None:
+    def _lost(self, connection: Connection) -> None:
         """Connect again at once: it is wanted, and a refusal says that the broker is dead."""
         if self._connection is connection:
             self._connection = None
-            if not self._is_closed and self._connecting is None:
-                self._connecting = asyncio.create_task(self._connect(epoch))
+            self.begin()

@@ -20,6 +20,7 @@ from millstream.net.outbox import Part
 from millstream.net.peer import FramedPeer, Limits
 from millstream.protocol.codec import decode, encode_parts
 from millstream.protocol.headers import RequestHeader, decode_request_header, response_header
+from millstream.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
+_API_VERSIONS = ApiVersionsRequest.API_KEY.to_bytes(2)
 #: How many answers may wait on one connection before no more of its requests are read.
 WAITING_MAX = 1000
 #: How much of them may be kept, encoded, behind one that is not ready.
@@ -85,6 +87,7 @@ class ClientConnection(FramedPeer):
         self._outgoing: list[Part] = []
         self._waiting: deque[Call] = deque()
         self._held: deque[bytearray] | None = None
+        self._is_early = False
         self._kept_bytes = 0
 
     # Requests in.
@@ -92,7 +95,7 @@ class ClientConnection(FramedPeer):
     def frame_received(self, frame: memoryview) -> None:
         if self.is_closed:
             return
-        if self._held is not None:
+        if self._held is not None and not (self._is_early and self._is_for_brokers(frame)):
             self._held.append(bytearray(frame))
             return
         header = decode_request_header(frame)
@@ -122,6 +125,16 @@ class ClientConnection(FramedPeer):
             yield
         finally:
             self.loop.call_soon(self._start_held)  # Not before the request that holds them has appended.
+
+    def _is_for_brokers(self, frame: memoryview) -> bool:
+        """Whether a broker that no client may see yet answers it: another broker asks, or somebody says who it is."""
+        return self.is_broker or frame[:2] == _API_VERSIONS
+
+    def let_in(self) -> None:
+        """The broker answers clients from now on, and what they have asked before."""
+        if self._is_early:
+            self._is_early = False
+            self._start_held()
 
     def _start_held(self) -> None:
         held, self._held = self._held or deque(), None
@@ -216,13 +229,16 @@ class ClientConnection(FramedPeer):
     # Limits and the end.
 
     def is_overfull(self) -> bool:
-        return self._held is not None or len(self._waiting) > WAITING_MAX or self._kept_bytes > WAITING_BYTES_MAX
+        is_held = self._held is not None and not (self._is_early and not self._held)
+        return is_held or len(self._waiting) > WAITING_MAX or self._kept_bytes > WAITING_BYTES_MAX
 
     def refused(self, reason: str) -> None:
         logger.info("closing the connection from %s: %s", self.address, reason)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if not self._broker.is_open:
+            self._held, self._is_early = deque(), True
         if not self._broker.admits(self):
             self.refused("there are as many connections as max.connections or max.connections.per.ip allow")
             self.close()

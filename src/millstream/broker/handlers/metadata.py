@@ -45,8 +45,6 @@ IDS_FROM_VERSION = 12
 async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
     """The topics asked for, made first where that is allowed; all of them where none is named."""
     view = broker.cluster
-    if not broker.is_known:
-        await broker.until_known()
     if request.topics is None or (call.version == 0 and not request.topics):
         rows = [_topic(topic) for topic in view.topics.values()]
     elif call.version < IDS_FROM_VERSION and any(
@@ -199,8 +197,6 @@ async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="this is a broker's listener"
         )
-    if not broker.is_known:
-        await broker.until_known()
     view = broker.cluster
     return DescribeClusterResponse(
         cluster_id=view.cluster_id,

@@ -1,0 +1,57 @@
+"""Quick detection: a dead process refuses connections at once, long before the registry notices its silence.
+
+A broker listens before it registers, so whoever is registered and refuses is dead.  The guess may be wrong all the
+same (an address that never was right, a restart between two looks); epochs keep it safe, and nobody is struck off again
+and again for an address that never worked: only who was once reached under its registration, or was registered before
+this controller came.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from millstream.model.errors import ProtocolError
+from millstream.registry.nodes import CONTROLLER
+from millstream.registry.tree import Registry, RegistryError
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+
+class Detection:
+    """Tells the controller of brokers that are dead, and takes the place of a controller that is."""
+
+    def __init__(self, broker: "Broker", registry: Registry) -> None:
+        self._broker = broker
+        self._registry = registry
+        self._under_way: dict[tuple[int, int], asyncio.Task[None]] = {}
+
+    def refused(self, broker_id: int, epoch: int, was_reached: bool) -> None:
+        """The broker registered under ``epoch`` refuses connections; see ``BrokerChannels.on_refused``."""
+        key = (broker_id, epoch)
+        if key not in self._under_way:
+            task = self._under_way[key] = asyncio.create_task(self._act(broker_id, epoch, was_reached))
+            task.add_done_callback(lambda _: self._under_way.pop(key))
+
+    async def close(self) -> None:
+        """Act no more."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _act(self, broker_id: int, epoch: int, was_reached: bool) -> None:
+        controller = self._broker.controller
+        try:
+            if not controller.is_active and was_reached and broker_id == self._broker.cluster.controller_id:
+                await controller.claim_is_dead(broker_id)
+            if controller.is_active and (was_reached or await self._is_inherited(epoch)):
+                await controller.broker_lost(broker_id, epoch)
+        except (ProtocolError, RegistryError) as error:  # Then the end of its session tells.
+            _log.info("broker %d refuses connections, and could not be struck off: %s", broker_id, error)
+
+    async def _is_inherited(self, epoch: int) -> bool:
+        """Whether the registration is older than our being controller."""
+        return (await self._registry.get(CONTROLLER.path())).czxid > epoch
