@@ -9,6 +9,7 @@ from millstream.config import broker as settings
 from millstream.config import log, network
 from millstream.config.setting import Setting
 from millstream.storage.cleaner import Cleaner
+from millstream.storage.log import Log
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -34,6 +35,8 @@ class Background:
             broker.replicas.stable_offset,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        for directory in broker.logs.directories:
+            directory.on_cut = self._cut
 
     def start(self) -> None:
         """Begin every job of the table below."""
@@ -72,6 +75,10 @@ class Background:
         """Remove what retention no longer keeps; producers that fell silent are forgotten on the way."""
         marks = self._broker.replicas.high_watermarks()
         self._broker.logs.retain(self._broker.clock.now_ms(), lambda partition: marks.get(partition, 0))
+
+    def _cut(self, log: Log) -> None:
+        """A follower's log lost its end: what comes there instead is yet to be compacted."""
+        self._cleaner.truncated(log.topic_partition, log.end_offset)
 
     async def _compact(self) -> None:
         await self._cleaner.clean()

@@ -82,13 +82,22 @@ class FollowerSession:
         self.pending: dict[Key, Standing] = {}
         self._waiter: asyncio.Future[bool] | None = None
 
+    def begin(self, broker_epoch: int, now_ms: int) -> None:
+        """A fetch has come, from the follower as it is registered now."""
+        self.pulse.ms = now_ms
+        if broker_epoch != self.broker_epoch:  # Each partition is to know, whether it is named or not.
+            self.broker_epoch = broker_epoch
+            for standing in self.standings.values():
+                standing.is_moved = True
+            self.pending.update(self.standings)
+
     def name(self, key: Key, wanted: Wanted) -> None:
         """The follower stands there."""
         standing = self.standings.get(key)
         if standing is None:
             standing = self.standings[key] = Standing(self, key, wanted)
         else:
-            standing.wanted.move_to(wanted)
+            standing.wanted = wanted  # With what was told forgotten: it may have made nothing of the last answer.
             standing.is_moved = True
         self.pending[key] = standing
 
@@ -169,8 +178,7 @@ class Serving:
             session = known
             session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
             session.supersede()
-        session.broker_epoch = broker_epoch
-        session.pulse.ms = self._now_ms()
+        session.begin(broker_epoch, self._now_ms())
         return session
 
     def _open(self, session: FollowerSession) -> None:
