@@ -1,6 +1,7 @@
 """Topics as Spark's users read them in these tests."""
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +36,13 @@ def places(table: DataFrame) -> list[Place]:
 def offsets(table: DataFrame) -> list[int]:
     """The offsets of a table that is one partition."""
     return [place[2] for place in places(table)]
+
+
+def read_count(table: DataFrame) -> tuple[int, int]:
+    """How many rows a table has, and how many records were read to find them."""
+    rows = len(table.collect())
+    leaves: Any = table._jdf.queryExecution().executedPlan().collectLeaves()
+    return rows, sum(int(leaves.apply(at).metrics().apply("numOutputRows").value()) for at in range(leaves.size()))
 
 
 def run_available(stream: DataFrame, checkpoint: Path) -> list[list[Place]]:

@@ -1,12 +1,11 @@
 """A WHERE on places and times reads those records alone: Spark counts what its workers hand over."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from tests.pipelines.tables import load, offsets, places
+from tests.pipelines.tables import load, offsets, places, read_count
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
@@ -21,13 +20,6 @@ def hundred(topics: Topics) -> str:
     topics.put(topic, [f"a{number}" for number in range(50)], 0, timestamp_ms=THEN_MS)
     topics.put(topic, [f"b{number}" for number in range(50)], 1, timestamp_ms=THEN_MS + 60_000)
     return topic
-
-
-def read_count(table: DataFrame) -> tuple[int, int]:
-    """How many rows a table has, and how many records were read to find them."""
-    rows = len(table.collect())
-    leaves: Any = table._jdf.queryExecution().executedPlan().collectLeaves()
-    return rows, sum(int(leaves.apply(at).metrics().apply("numOutputRows").value()) for at in range(leaves.size()))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import argparse
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from millstream.cli.options import (
@@ -44,14 +45,16 @@ if TYPE_CHECKING:
 #: What ends it besides Ctrl-C.
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 DEFAULT_LIMIT = 1000
-#: For a command that starts, answers and ends: no web pages, the same zone everywhere, quick to warm up.
+#: For a command that starts, answers and ends: no web pages, and one zone whatever the machine's.
 CONF = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
+#: Java's second compiler takes as long as the rest of a short query, and pays only when there is much to do.
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+QUICK_OFFSETS = 1_000_000
 
 ARGUMENTS_HELP = """topic('NAME', …) takes, by name:
   schema => 'id INT, …'    columns of the value; of the key: key => 'id INT'
@@ -97,12 +100,9 @@ def run(args: argparse.Namespace) -> int:
     from millstream.cli.failure import CommandFailed
     from millstream.cli.watching import Watching
 
-    for number in ENDINGS:
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one.
-            signal.signal(number, _end)
     sql = sys.stdin.read() if args.sql == "-" else args.sql
     try:
-        with Watching(lambda elapsed_s: "looking up the topics") as watching:
+        with _ended_in_order(), Watching(lambda elapsed_s: "looking up the topics") as watching:
             return _answer(_prepared(sql, args), args, watching)
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "py4j", "pandas"):
@@ -110,9 +110,21 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed("a query needs Spark, which is not installed; pip install 'millstream[spark]'") from None
 
 
-def _end(number: int, frame: object) -> None:
-    """End in good order: Spark is stopped and its files are removed on the way out."""
-    raise SystemExit(128 + number)
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Signals end the block as Ctrl-C does: Spark is stopped and its files are removed on the way out."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    heard = [number for number in ENDINGS if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores one.
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _prepared(sql: str, args: argparse.Namespace) -> Query:
@@ -147,9 +159,13 @@ def _answer(query: Query, args: argparse.Namespace, watching: Watching) -> int:
     from millstream.pipelines.history.errors import QueryError
     from millstream.pipelines.spark.session import NoJava, quiet_spark
 
+    settings = dict(args.settings)
+    if settings.get("spark.master", "").startswith("sc://"):
+        raise CommandFailed("a query starts a Spark of its own; spark.master may be local[*], spark://…, yarn, k8s://…")
     watching.line = lambda elapsed_s: f"starting Spark, {elapsed_s:.0f}s"
     with tempfile.TemporaryDirectory(prefix="millstream-query-") as folder, open(f"{folder}/log", "w+b") as log:
-        conf = {**CONF, "spark.sql.warehouse.dir": f"{folder}/warehouse", **dict(args.settings)}
+        tuned = {**CONF, **(QUICK if query.offsets <= QUICK_OFFSETS else {})}
+        conf = {**tuned, "spark.sql.warehouse.dir": f"{folder}/warehouse", **settings}
         try:
             with quiet_spark(log, "millstream query", conf.pop("spark.master", "local[*]"), **conf) as spark:
                 _print(spark, query, args, watching)
@@ -175,13 +191,16 @@ def _print(spark: SparkSession, query: Query, args: argparse.Namespace, watching
     from millstream.cli.results import show_rows
     from millstream.pipelines.history.values import labels, plain_rows
 
-    watching.line = lambda elapsed_s: _progress(spark, query.offsets, elapsed_s)
-    answer = query.rows(spark)
-    convert = plain_rows(answer.schema)
-    rows = _Limited(_rows(answer, args.limit), args.limit)
-    first = next(rows, None)
-    watching.end()
-    show_rows(labels(answer.columns), map(convert, [] if first is None else rows.after(first)), args.output)
+    try:
+        watching.line = lambda elapsed_s: _progress(spark, query.offsets, elapsed_s)
+        answer = query.rows(spark)
+        convert = plain_rows(answer.schema)
+        rows = _Limited(_rows(answer, args.limit), args.limit)
+        first = next(rows, None)
+    finally:
+        watching.end()  # Before rows are printed, and before nobody is left who could be asked.
+    if answer.columns:  # A statement that only does something has none.
+        show_rows(labels(answer.columns), map(convert, [] if first is None else rows.after(first)), args.output)
     if rows.is_cut:
         sys.stdout.flush()
         print(f"millstream: these are the first {args.limit} rows; -n N shows more, -n 0 all", file=sys.stderr)
