@@ -34,6 +34,7 @@ from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
 from millstream.config.zookeeper import ZOOKEEPER_CONNECT, ZOOKEEPER_SESSION_TIMEOUT_MS
 from millstream.controller.controller import Controller
+from millstream.controller.directories import leave_notice
 from millstream.controller.interface import ControllerSettings
 from millstream.coordination.coordinator import Coordinator
 from millstream.metrics.metric import Metrics
@@ -45,7 +46,7 @@ from millstream.net.peer import Limits
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
 from millstream.registry.membership import cluster_id, lay_out
 from millstream.registry.nodes import BrokerRegistration, Endpoint
-from millstream.registry.tree import Registry
+from millstream.registry.tree import Registry, RegistryError
 from millstream.replication.fetch_sessions import FetchSessions
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.replicas import Replicas
@@ -151,6 +152,7 @@ class Broker:
             f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
         )
         self._undo.append(close_registry)
+        self._registry = registry
         is_shared = config.get(ZOOKEEPER_CONNECT) is not None
         await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=is_shared)
         is_new = not is_shared and await adoption.is_new(registry)
@@ -349,8 +351,11 @@ class Broker:
 
     async def _report_failed(self, partitions: list[TopicPartition]) -> None:
         try:
-            await self.controller.replicas_failed(self.id, partitions)
-        except ProtocolError as refusal:  # Whoever is controller next asks for every role anew, and is told then.
+            if self.controller.is_active:
+                await self.controller.replicas_failed(self.id, partitions)
+            else:
+                await leave_notice(self._registry, self.id)
+        except (ProtocolError, RegistryError) as refusal:  # Whoever is controller next tells every role, and hears it.
             logger.warning("the controller could not be told of %d failed replicas: %s", len(partitions), refusal)
 
     async def _report_no_more(self) -> None:

@@ -21,7 +21,7 @@ from millstream.coordination.groups.group import TopicsChanged, TopicView
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import group_settings
 from millstream.coordination.loading import Codec
-from millstream.coordination.schemas import transaction_state, tuned
+from millstream.coordination.schemas import consumer_offsets, transaction_state, tuned
 from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
+
+MIN_IN_SYNC = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,14 @@ class InternalTopic:
         replicas = config.get(self.replicas)
         if not config.is_given(self.replicas):
             replicas = min(replicas, max(broker_count, 1))
+        configs = self.configs(config)
+        if MIN_IN_SYNC in configs:
+            configs[MIN_IN_SYNC] = str(min(int(configs[MIN_IN_SYNC]), replicas))
         return CreatableTopic(
             name=self.name,
             num_partitions=config.get(self.partitions),
             replication_factor=replicas,
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in self.configs(config).items()],
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
 
 
@@ -73,7 +78,7 @@ TRANSACTIONS = InternalTopic(
     lambda config: {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": str(config.get(transaction_config.TRANSACTION_STATE_LOG_MIN_ISR)),
+        MIN_IN_SYNC: str(config.get(transaction_config.TRANSACTION_STATE_LOG_MIN_ISR)),
         "segment.bytes": str(config.get(transaction_config.TRANSACTION_STATE_LOG_SEGMENT_BYTES)),
         "unclean.leader.election.enable": "false",
     },
@@ -121,7 +126,7 @@ class Coordinators:
             CONSUMER_OFFSETS,
             self._stage(
                 self._group_machine,
-                Codec(tuned.encode_record, tuned.decode_record),
+                Codec(consumer_offsets.encode_record, tuned.decode_record),
                 group_config.OFFSETS_LOAD_BUFFER_SIZE,
                 lambda: broker.settings.config.get(group_config.OFFSETS_TOPIC_COMPRESSION_CODEC),
             ),

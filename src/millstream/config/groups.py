@@ -191,9 +191,9 @@ OFFSETS_TOPIC_NUM_PARTITIONS = Setting(
 OFFSETS_TOPIC_REPLICATION_FACTOR = Setting(
     "offsets.topic.replication.factor",
     SHORT,
-    default=1,
+    default=3,
     check=at_least(1),
-    doc="How many replicas the offsets topic gets. Kafka asks for 3; beside an embedded registry there is one broker.",
+    doc="How many replicas the offsets topic gets; where it is not set, no more than there are brokers.",
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = Setting(
     "offsets.topic.segment.bytes",

@@ -60,17 +60,16 @@ TRANSACTION_STATE_LOG_NUM_PARTITIONS = Setting(
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = Setting(
     "transaction.state.log.replication.factor",
     SHORT,
-    default=1,
+    default=3,
     check=at_least(1),
-    doc="How many replicas the topic of transactions gets. Kafka asks for 3; beside an embedded registry there is "
-    "one broker.",
+    doc="How many replicas the topic of transactions gets; where it is not set, no more than there are brokers.",
 )
 TRANSACTION_STATE_LOG_MIN_ISR = Setting(
     "transaction.state.log.min.isr",
     INT,
-    default=1,
+    default=2,
     check=at_least(1),
-    doc="How many replicas must have what is written to the topic of transactions. Kafka asks for 2.",
+    doc="How many replicas must have what is written to the topic of transactions, of as many as it was made with.",
 )
 TRANSACTION_STATE_LOG_SEGMENT_BYTES = Setting(
     "transaction.state.log.segment.bytes",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from millstream.controller import answers, balance, brokers, deletion, in_sync, reassignment, topics
+from millstream.controller import answers, balance, brokers, deletion, directories, in_sync, reassignment, topics
 from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, PartitionOutcome, TopicResult
@@ -30,7 +30,7 @@ from millstream.net.channels import Channels
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaResponse
-from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, OVERRIDES, TOPICS, Assignment
+from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, LOG_DIR_EVENTS, OVERRIDES, TOPICS, Assignment
 from millstream.registry.tree import Delete, NoNode, Op, Registry, RegistryError, RegistryFailure, Watch
 
 _log = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ class Controller:
         for path, event, children in (
             (CONTROLLER.path(), self._controller_changed, False),
             (BROKER_IDS.path(), self._brokers_changed, True),
+            (LOG_DIR_EVENTS.path(), self._directories_failed, True),
         ):
             self._watches.append(await self._registry.watch(path, self._turns.poster(event), children=children))
         self._registry.on_session_expired(self._turns.poster(self._controller_changed))
@@ -331,6 +332,12 @@ class Controller:
             await self._carry_out(context, brokers.brokers_came(context, came, self.settings))
             await self._finish_moves(context, reassignment.moving(context))
             await self._pursue_deletions(context, context.doomed)
+
+    async def _directories_failed(self) -> None:
+        context = self._context
+        if context is not None:
+            named = await directories.take_notices(self._registry, fence(context))
+            await self._carry_out(context, directories.tell_again(context, named))
 
     async def _step_down(self) -> None:
         self._resign()

@@ -319,6 +319,14 @@ def _encode_number(number: int) -> bytes:
     return str(number).encode()
 
 
+def _encode_log_dir_event(broker_id: int) -> bytes:
+    return _json({"version": 1, "broker": broker_id, "event": 1})
+
+
+def _read_log_dir_event(data: bytes) -> int:
+    return int(json.loads(data)["broker"])
+
+
 CLUSTER_ID = NodeType("/cluster/id", _encode_cluster_id, _read_cluster_id)
 BROKER_IDS = NodeType("/brokers/ids", _empty, _ignored)
 BROKER = NodeType("/brokers/ids/{}", _encode_broker, _read_broker)
@@ -337,6 +345,8 @@ OVERRIDE_NAMES = NodeType("/config/{}", _empty, _ignored)
 OVERRIDES = NodeType("/config/{}/{}", _encode_overrides, _read_overrides)
 CONFIG_CHANGES = NodeType("/config/changes", _empty, _ignored)
 CONFIG_CHANGE = NodeType("/config/changes/config_change_{}", _encode_change, _read_change)
+LOG_DIR_EVENTS = NodeType("/log_dir_event_notification", _empty, _ignored)
+LOG_DIR_EVENT = NodeType("/log_dir_event_notification/log_dir_event_{}", _encode_log_dir_event, _read_log_dir_event)
 PRODUCER_IDS = NodeType("/latest_producer_id_block", _encode_block, _read_block)
 
 #: Nodes that are always there, parents first.
@@ -354,6 +364,6 @@ LASTING_PATHS = (
     DELETED_TOPICS.path(),
     "/consumers",
     "/isr_change_notification",
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS.path(),
     PRODUCER_IDS.path(),
 )

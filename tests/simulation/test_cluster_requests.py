@@ -1,0 +1,177 @@
+"""What clients and brokers ask of a cluster through any of its brokers, on virtual time."""
+
+from functools import partial
+
+from millstream.broker.broker import Broker
+from millstream.broker.cluster_view import ClusterView
+from millstream.model.errors import ErrorCode
+from millstream.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from millstream.registry.nodes import BROKER
+from tests.simulation.asking import produce, simulate
+from tests.simulation.brokers import SimulatedCluster
+from tests.simulation.network import SimNetwork
+from tests.simulation.test_cluster import create, has_registered_since, knows_brokers, partitions_of
+
+
+async def started(network: SimNetwork, **settings: str) -> tuple[SimulatedCluster, Broker, Broker]:
+    """A cluster, its controller, and another of its brokers."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    cluster = SimulatedCluster(network, settings=named)
+    await cluster.start()
+    for broker in cluster.running:
+        await cluster.until(partial(knows_brokers, broker, 3))
+    controller = cluster.controller
+    assert controller is not None
+    return cluster, controller, next(broker for broker in cluster.running if broker is not controller)
+
+
+def test_topics_are_widened_and_deleted_through_any_broker() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, controller, other = await started(network)
+        connection = await cluster.connect(other.id)
+        await create(connection, "orders", partitions=2)
+        wider = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=5)], timeout_ms=10_000)
+        widened = await connection.call(wider, CreatePartitionsResponse)
+        assert [row.error_code for row in widened.results] == [ErrorCode.NONE]
+        assert len(await partitions_of(connection, "orders")) == 5
+        gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=10_000)
+        deleted = await connection.call(gone, DeleteTopicsResponse)
+        assert [row.error_code for row in deleted.responses] == [ErrorCode.NONE]
+        assert "orders" not in other.cluster.topics and "orders" not in controller.cluster.topics
+        again = await connection.call(gone, DeleteTopicsResponse)
+        assert [row.error_code for row in again.responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        await create(connection, "orders", partitions=1)
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_topic_is_made_where_it_is_first_asked_for() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network, num_partitions="3", default_replication_factor="2")
+        connection = await cluster.connect(other.id)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=True)
+        answer = await connection.call(request, MetadataResponse)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert [len(row.replica_nodes) for row in answer.topics[0].partitions] == [2, 2, 2]
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_every_broker_names_the_same_coordinator_and_internal_topics_are_replicated() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, _ = await started(network, offsets_topic_num_partitions="6")
+        found: dict[str, set[int]] = {}
+        for broker_id in cluster.members:
+            connection = await cluster.connect(broker_id)
+            keys = [f"group-{at}" for at in range(12)]
+            answer = await connection.call(FindCoordinatorRequest(coordinator_keys=keys), FindCoordinatorResponse)
+            for row in answer.coordinators:
+                assert row.error_code == ErrorCode.NONE
+                found.setdefault(row.key, set()).add(row.node_id)
+        assert all(len(nodes) == 1 for nodes in found.values())
+        assert {node for nodes in found.values() for node in nodes} == {1, 2, 3}
+        rows = await partitions_of(await cluster.connect(1), "__consumer_offsets")
+        assert all(len(row.replica_nodes) == 3 for row in rows.values())
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_internal_topics_wait_for_as_many_brokers_as_somebody_asked_for() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network, settings={"offsets.topic.replication.factor": "3"})
+        await cluster.start(1, 2)
+        connection = await cluster.connect(1)
+        request = FindCoordinatorRequest(coordinator_keys=["group"])
+        answer = await connection.call(request, FindCoordinatorResponse)
+        assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await cluster.start(3)
+        answer = await connection.call(request, FindCoordinatorResponse)
+        assert answer.coordinators[0].error_code == ErrorCode.NONE
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        connection = await cluster.connect(other.id)
+        await create(connection, "orders")
+        for kind, name, setting, value in (
+            (2, "orders", "retention.ms", "12345"),
+            (4, "", "log.retention.ms", "54321"),
+        ):
+            config = AlterableConfig(name=setting, config_operation=0, value=value)
+            resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+            answer = await connection.call(
+                IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
+            )
+            assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+        for broker in cluster.running:
+            await cluster.until(partial(obeys, broker), timeout_s=1)
+        await cluster.stop()
+
+    def obeys(broker: Broker) -> bool:
+        return (
+            broker.settings.topic_config("orders").retention_ms,
+            broker.settings.topic_config("another").retention_ms,
+        ) == (12345, 54321)
+
+    simulate(scenario)
+
+
+def test_a_broker_whose_node_was_deleted_registers_anew() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        epoch = other.replicas.broker_epoch
+        await cluster.tree.session().delete(BROKER.path(other.id))
+        await cluster.until(partial(has_registered_since, other, epoch), timeout_s=1)
+        for broker in cluster.running:
+            await cluster.until(partial(knows_brokers, broker, 3), timeout_s=1)
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_others_lead_what_lies_in_a_directory_that_failed() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, controller, other = await started(network, log_dirs="/data/a,/data/b")
+        connection = await cluster.connect(other.id)
+        await create(connection, "orders", partitions=12)
+        led = [index for index, row in (await partitions_of(connection, "orders")).items() if row.leader_id == other.id]
+        lost = next(index for index in led if directory_of(other, index) == "/data/b")
+        cluster.members[other.id].files.fail("*", path="/data/b*")
+        await produce(connection, "orders", b"lost", partition=lost)
+        await cluster.until(lambda: offline(controller.cluster, other.id), timeout_s=5)
+        rows = await partitions_of(await cluster.connect(controller.id), "orders")
+        for index, row in rows.items():
+            is_lost = directory_of(other, index) == "/data/b"
+            assert row.leader_id != -1 and row.offline_replicas == ([other.id] if is_lost else [])
+            assert not is_lost or row.leader_id != other.id
+        await cluster.stop()
+
+    def directory_of(broker: Broker, index: int) -> str:
+        log = broker.replicas.find("orders", index).log
+        assert log is not None
+        return log.directory.path
+
+    def offline(view: ClusterView, broker_id: int) -> bool:
+        return any(broker_id in state.offline_replicas for state in view.topics["orders"].partitions.values())
+
+    simulate(scenario)
