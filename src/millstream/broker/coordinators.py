@@ -21,7 +21,7 @@ from millstream.coordination.groups.group import TopicsChanged, TopicView
 from millstream.coordination.groups.machine import GroupMachine
 from millstream.coordination.groups.settings import group_settings
 from millstream.coordination.loading import Codec
-from millstream.coordination.schemas import consumer_offsets, transaction_state, tuned
+from millstream.coordination.schemas import transaction_state, tuned
 from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, Uuid
@@ -126,7 +126,7 @@ class Coordinators:
             CONSUMER_OFFSETS,
             self._stage(
                 self._group_machine,
-                Codec(consumer_offsets.encode_record, tuned.decode_record),
+                Codec(tuned.encode_record, tuned.decode_record),
                 group_config.OFFSETS_LOAD_BUFFER_SIZE,
                 lambda: broker.settings.config.get(group_config.OFFSETS_TOPIC_COMPRESSION_CODEC),
             ),
