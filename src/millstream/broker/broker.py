@@ -70,6 +70,7 @@ NEWS_MS = 1_000
 class Broker:
     """One broker; a cluster of one unless others share its registry."""
 
+    registry: Registry
     channels: BrokerChannels
     logs: Logs
     replicas: Replicas
@@ -152,7 +153,7 @@ class Broker:
             f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
         )
         self._undo.append(close_registry)
-        self._registry = registry
+        self.registry = registry
         is_shared = config.get(ZOOKEEPER_CONNECT) is not None
         await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=is_shared)
         is_new = not is_shared and await adoption.is_new(registry)
@@ -354,7 +355,7 @@ class Broker:
             if self.controller.is_active:
                 await self.controller.replicas_failed(self.id, partitions)
             else:
-                await leave_notice(self._registry, self.id)
+                await leave_notice(self.registry, self.id)
         except (ProtocolError, RegistryError) as refusal:  # Whoever is controller next tells every role, and hears it.
             logger.warning("the controller could not be told of %d failed replicas: %s", len(partitions), refusal)
 

@@ -68,6 +68,7 @@ class Partition:
         "_is_tail_known",
         "_purgatory",
         "_watermark",
+        "leader_watermark",
         "log",
         "on_in_sync",
         "role",
@@ -99,6 +100,8 @@ class Partition:
         self.on_in_sync: Callable[[Partition], None] = _ignore
         self._purgatory = purgatory
         self._watermark = high_watermark
+        #: The leader's high watermark as it last told this follower, which may not have as much.
+        self.leader_watermark = high_watermark
         #: Whether transactions that ended above the watermark are known; after a start they may not be.
         self._is_tail_known = False
 
@@ -375,6 +378,7 @@ class Partition:
     def heed(self, high_watermark: int, start_offset: int) -> None:
         """Take over the leader's high watermark and where its log starts, as far as this log reaches."""
         log = self._log()
+        self.leader_watermark = high_watermark
         watermark = min(high_watermark, log.end_offset)
         if watermark > self._watermark:
             self._watermark = watermark

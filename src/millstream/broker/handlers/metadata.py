@@ -31,6 +31,8 @@ from millstream.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from millstream.protocol.messages.update_metadata import UpdateMetadataPartitionState
+from millstream.registry.nodes import PARTITION_STATE
+from millstream.registry.tree import RegistryError
 
 NO_LEADER = -1
 BROKERS = 1
@@ -166,7 +168,29 @@ async def topic_partitions(
             answer.next_cursor = Cursor(topic_name=name, partition_index=rows[left].partition_index)
             break
         left -= len(rows)
+    await _tell_eligible(broker, answer)
     return answer
+
+
+async def _tell_eligible(broker: Broker, answer: DescribeTopicPartitionsResponse) -> None:
+    """Who else may lead is known to the registry alone; only where not all are in sync there can be any."""
+    rows = {
+        (topic.name, row.partition_index): row
+        for topic in answer.topics
+        for row in topic.partitions
+        if len(row.isr_nodes) < len(row.replica_nodes)
+    }
+    if not rows:
+        return
+    try:
+        nodes = await broker.registry.get_many([PARTITION_STATE.path(*key) for key in rows])
+    except RegistryError:
+        return  # Nobody is told to be eligible whom we do not know to be.
+    for (key, row), node in zip(rows.items(), nodes, strict=True):
+        if node is not None:
+            state = PARTITION_STATE.decode(node.data, *key)
+            row.eligible_leader_replicas = list(state.eligible)
+            row.last_known_elr = [state.last_known] if state.last_known != NO_LEADER else []
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
