@@ -32,7 +32,7 @@ FINAL_CONDITIONS = (
     "USER_RAISED_EXCEPTION",
 )
 #: Words of Spark's own about checkpoints that have no condition.
-FINAL_WORDS = ("sources in the checkpoint offsets", "Multiple streaming queries are concurrently using")
+FINAL_WORDS = ("sources in the checkpoint offsets",)
 
 #: Errors of ours whose messages need no name before them.
 _SENTENCES = FINAL - {"ImportError", "ModuleNotFoundError", "PicklingError"} | {
