@@ -33,6 +33,7 @@ def hundred(topics: Topics) -> str:
         (f"timestamp >= timestamp_millis({THEN_MS + 60_030})", 20, 20),
         (f"timestamp > timestamp_millis({THEN_MS + 45})", 54, 54),
         (f"timestamp < timestamp_millis({THEN_MS + 5})", 5, 100),
+        (f"offset < 5 AND timestamp >= timestamp_millis({THEN_MS + 60_045})", 0, 0),
         ("offset >= 1000", 0, 0),
         ("topic = 'another'", 0, 0),
     ],

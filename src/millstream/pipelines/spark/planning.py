@@ -85,9 +85,8 @@ def admit(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, in
 
 
 def ranges(starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]) -> list[Range]:
-    """What lies between, in order, without empty ranges."""
-    found = (Range(tp, starts[tp], stops[tp]) for tp in sorted(stops) if tp in starts)
-    return [piece for piece in found if len(piece) > 0]
+    """What lies between, in order; nothing of a partition that stops where it starts, or before."""
+    return [Range(tp, starts[tp], stops[tp]) for tp in sorted(stops) if tp in starts and starts[tp] < stops[tp]]
 
 
 def split(whole: Iterable[Range], tasks_min: int = 0, records_max: int = 0) -> list[Range]:

@@ -24,7 +24,7 @@ from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark.filters import Bounds, Span
 from millstream.pipelines.spark.options import Selection
 from millstream.pipelines.spark.origin import Aborted, narrowed
-from millstream.pipelines.spark.planning import Offsets
+from millstream.pipelines.spark.planning import Offsets, ranges
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OFFSET, TIMESTAMP, PARTITION, TOPIC = ("offset",), ("timestamp",), ("partition",), ("topic",)
@@ -172,6 +172,12 @@ def test_offsets_leave_out_partitions_that_have_none_of_them() -> None:
 def test_reading_starts_at_the_first_that_is_young_enough_and_not_at_all_where_none_is() -> None:
     assert narrow(Bounds(timestamps_ms=Span(15, None))) == {FIRST: (1, 5)}
     assert narrow(Bounds(offsets=Span(2, None), timestamps_ms=Span(15, None))) == {FIRST: (2, 5)}
+
+
+def test_bounds_that_leave_nothing_give_no_range() -> None:
+    """The first that is young enough lies behind the last offset that is wanted."""
+    starts, stops = narrowed(Times(ORIGIN), Bounds(offsets=Span(None, 2), timestamps_ms=Span(30, None)), STARTS, STOPS)
+    assert ranges(starts, stops) == []
 
 
 def test_an_end_in_time_ends_reading_only_if_disorder_is_bounded() -> None:
