@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from millstream.broker import adoption, joining
+from millstream.broker.admissions import Admissions
 from millstream.broker.background import Background
 from millstream.broker.channels import BrokerChannels
 from millstream.broker.cluster_view import ClusterView
@@ -170,9 +171,11 @@ class Broker:
         self.logs.identify(self.id, self.cluster.cluster_id)
         self.producer_ids = ProducerIds(registry, self.id)
         self.coordinators = Coordinators(self)
-        self.transactions = Transactions(self.coordinators.transactions)
         self._undo.append(self.coordinators.close)
         await self._open_channels(registry)
+        admissions = Admissions(self.channels)
+        self._undo.append(admissions.close)
+        self.transactions = Transactions(self.coordinators.transactions, self.cluster, self.id, admissions)
         self.replication = Replication(self)
         self._undo.append(self.replication.stop)
         self.replication.start()

@@ -229,8 +229,11 @@ class ClientConnection(FramedPeer):
     # Limits and the end.
 
     def is_overfull(self) -> bool:
-        is_held = self._held is not None and not (self._is_early and not self._held)
-        return is_held or len(self._waiting) > WAITING_MAX or self._kept_bytes > WAITING_BYTES_MAX
+        return (
+            (self._held is not None and not (self._is_early and not self._held))
+            or len(self._waiting) > WAITING_MAX
+            or self._kept_bytes > WAITING_BYTES_MAX
+        )
 
     def refused(self, reason: str) -> None:
         logger.info("closing the connection from %s: %s", self.address, reason)

@@ -1,11 +1,20 @@
 """Markers: how a transaction ended, written into its partitions by the brokers that lead them."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from millstream.broker.admissions import by_topic
+from millstream.controller.interface import NO_LEADER
 from millstream.coordination.transactions.events import MarkersWritten, WriteMarkers
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from millstream.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from millstream.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -35,18 +44,54 @@ class Markers:
     async def perform(self, order: WriteMarkers) -> MarkersWritten:
         """Have every partition's leader write the marker; what became of each."""
         marker = Marker(*order[1:6])
-        led_here, results = [], {}
+        results: dict[TopicPartition, ErrorCode] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for partition in order.partitions:
             leader = self._leader(partition)
-            if leader == self._broker.id:
-                led_here.append(partition)
+            if isinstance(leader, ErrorCode):
+                results[partition] = leader
             else:
-                results[partition] = leader if isinstance(leader, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        for partition, code in (await self.write(marker, led_here)).items():
-            # The cluster has this partition: it is only that we have not been told of our part in it yet.
+                by_leader.setdefault(leader, []).append(partition)
+        led_here = by_leader.pop(self._broker.id, [])
+        asked = [
+            asyncio.ensure_future(self._ask(leader, marker, partitions))
+            for leader, partitions in sorted(by_leader.items())
+        ]
+        written = [await self.write(marker, led_here)]
+        written += [await each for each in asked]
+        for partition, code in (row for rows in written for row in rows.items()):
+            # The cluster has this partition: it is only that its leader has not been told of its part in it yet.
             is_to_come = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_to_come else code
         return MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch, results)
+
+    async def _ask(
+        self, leader: int, marker: Marker, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Have another broker write the marker; whoever does not answer may not lead any more."""
+        results = dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        row = WritableTxnMarker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_result=marker.is_commit,
+            topics=[
+                WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+                for name, indexes in by_topic(partitions).items()
+            ],
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.version,
+        )
+        if leader != NO_LEADER:
+            try:
+                answer: WriteTxnMarkersResponse = await self._broker.channels.send(
+                    leader, WriteTxnMarkersRequest(markers=[row]), timeout_ms=2 * WAIT_MS
+                )
+            except OSError:
+                return results
+            for topic in (topic for found in answer.markers for topic in found.topics):
+                for each in topic.partitions:
+                    results[TopicPartition(topic.name, each.partition_index)] = ErrorCode(each.error_code)
+        return results
 
     async def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Write the marker to partitions led here, and wait until it is safe there."""

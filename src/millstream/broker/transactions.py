@@ -4,6 +4,9 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from millstream.broker.admissions import Admissions, Question
+from millstream.broker.cluster_view import ClusterView
+from millstream.controller.interface import NO_LEADER
 from millstream.coordination.coordinator import Coordinator
 from millstream.coordination.transactions.events import AddPartitions, VerifyPartitions
 from millstream.coordination.transactions.machine import TransactionMachine
@@ -22,10 +25,13 @@ NOBODY = ("", "")
 
 
 class Transactions:
-    """Asks the coordinator of a transaction; on one broker, without waiting."""
+    """Asks the coordinator of a transaction; where it is on this broker, without waiting."""
 
-    def __init__(self, shards: Coordinator) -> None:
+    def __init__(self, shards: Coordinator, cluster: ClusterView, broker_id: int, admissions: Admissions) -> None:
         self.shards = shards
+        self._cluster = cluster
+        self._broker_id = broker_id
+        self._admissions = admissions
 
     async def ask(self, transactional_id: str, request: Any, version: int = 0) -> Any:
         """What the coordinator of this id answers; its refusal is a ``ProtocolError``."""
@@ -43,19 +49,34 @@ class Transactions:
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition is in the producer's transaction; with ``adds`` it is added if it is not.
 
-        A code of the coordinator itself (it moved, it is being loaded) is told of every partition.
+        A code of the coordinator itself (it moved, it is being loaded, it does not answer) is told of every partition.
         """
-        asked = frozenset(partitions)
+        question = Question(transactional_id, producer_id, producer_epoch, frozenset(partitions), adds)
         try:
-            if adds:
-                await self.add(transactional_id, producer_id, producer_epoch, asked, BUMPING)
-                return dict.fromkeys(asked, ErrorCode.NONE)
-            verdicts: dict[TopicPartition, ErrorCode] = await self.ask(
-                transactional_id, VerifyPartitions(transactional_id, producer_id, producer_epoch, asked)
-            )
+            return await self.admit_here(question)
         except ProtocolError as refusal:
-            return dict.fromkeys(asked, refusal.code)
+            if refusal.code is ErrorCode.NOT_COORDINATOR:
+                leader = self._coordinator(transactional_id)
+                if leader not in (NO_LEADER, self._broker_id):
+                    return await self._admissions.ask(leader, question)
+            return dict.fromkeys(question.partitions, refusal.code)
+
+    async def admit_here(self, question: Question) -> dict[TopicPartition, ErrorCode]:
+        """The same where this broker must coordinate; otherwise NOT_COORDINATOR is raised."""
+        transactional_id, producer_id, producer_epoch, partitions, adds = question
+        if adds:
+            await self.add(transactional_id, producer_id, producer_epoch, partitions, BUMPING)
+            return dict.fromkeys(partitions, ErrorCode.NONE)
+        verdicts: dict[TopicPartition, ErrorCode] = await self.ask(
+            transactional_id, VerifyPartitions(transactional_id, producer_id, producer_epoch, partitions)
+        )
         return verdicts
+
+    def _coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates the id, as far as is known here."""
+        topic = self._cluster.topics[self.shards.topic]
+        state = topic.partitions.get(self.shards.index_of(transactional_id))
+        return NO_LEADER if state is None else state.leader
 
     async def add(
         self,

@@ -7,6 +7,7 @@ once told that its epoch is invalid, and knows to give up or to begin anew by th
 import asyncio
 from collections.abc import Iterable
 
+from millstream.broker.admissions import Question
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
 from millstream.broker.coordinators import GROUPS
@@ -102,19 +103,26 @@ async def add_partitions(broker: Broker, request: AddPartitionsToTxnRequest, cal
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
         )
-        codes = await _added(broker, *asked, request.v3_and_below_topics, VERSION_1)
+        codes = await _added(broker, *asked, request.v3_and_below_topics, VERSION_1, call)
         rows = _topic_rows(request.v3_and_below_topics, codes, call.version)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
     results = []
     for each in request.transactions:
         asked = (each.transactional_id, each.producer_id, each.producer_epoch)
         if each.verify_only:
-            codes = await broker.transactions.admit(*asked, _partitions(each.topics), adds=False)
+            codes = await _verified(broker, Question(*asked, frozenset(_partitions(each.topics)), adds=False))
         else:
-            codes = await _added(broker, *asked, each.topics, VERSION_2)
+            codes = await _added(broker, *asked, each.topics, VERSION_2, call)
         rows = _topic_rows(each.topics, codes, call.version)
         results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=rows))
     return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _verified(broker: Broker, question: Question) -> dict[TopicPartition, ErrorCode]:
+    try:
+        return await broker.transactions.admit_here(question)
+    except ProtocolError as refusal:
+        return dict.fromkeys(question.partitions, refusal.code)
 
 
 async def _added(
@@ -124,10 +132,11 @@ async def _added(
     producer_epoch: int,
     topics: list[AddPartitionsToTxnTopic],
     version: int,
+    call: Call,
 ) -> dict[TopicPartition, ErrorCode]:
     """Add all or none: where one cannot be, the others are not tried."""
     partitions = frozenset(_partitions(topics))
-    refused = {each: code for each in partitions if (code := _refused(broker, each))}
+    refused = {each: code for each in partitions if (code := _refused(broker, each, call.connection.is_broker))}
     if refused:
         return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     code = ErrorCode.NONE
@@ -138,9 +147,9 @@ async def _added(
     return dict.fromkeys(partitions, code)
 
 
-def _refused(broker: Broker, partition: TopicPartition) -> ErrorCode:
+def _refused(broker: Broker, partition: TopicPartition, is_broker: bool) -> ErrorCode:
     """Why a client cannot write to the partition: it is a coordinator's own, or not there."""
-    if partition.topic in INTERNAL_TOPICS:
+    if partition.topic in INTERNAL_TOPICS and not is_broker:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.cluster.topics.get(partition.topic)
     is_there = topic is not None and partition.partition in topic.partitions
