@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from millstream.client.cluster import Cluster, check, check_partition, error_of
+from millstream.client.cluster import Cluster, Topic, check, check_partition, error_of
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -33,7 +33,17 @@ from millstream.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from millstream.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from millstream.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from millstream.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from millstream.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -256,6 +266,49 @@ async def partition_sizes(cluster: Cluster) -> dict[TopicPartition, int]:
                     tp = TopicPartition(topic.name, row.partition_index)
                     sizes[tp] = max(sizes.get(tp, 0), row.partition_size)
     return sizes
+
+
+async def replica_lags(cluster: Cluster, topic: Topic) -> dict[tuple[int, int], int]:
+    """How many records each replica that follows still has to copy, as it knows; by partition and broker.
+
+    Brokers that do not answer are left out.
+    """
+    holders = sorted({replica for part in topic.partitions for replica in part.replicas} & cluster.brokers.keys())
+    wanted = DescribableLogDirTopic(topic=topic.name, partitions=[part.index for part in topic.partitions])
+    request = DescribeLogDirsRequest(topics=[wanted])
+
+    async def ask(node_id: int) -> DescribeLogDirsResponse:
+        connection = await cluster.broker(node_id)
+        return await connection.call(request, DescribeLogDirsResponse, timeout_s=cluster.timeout_s)
+
+    answers = await asyncio.gather(*map(ask, holders), return_exceptions=True)
+    return {
+        (row.partition_index, node_id): row.offset_lag
+        for node_id, answer in zip(holders, answers, strict=True)
+        if isinstance(answer, DescribeLogDirsResponse)
+        for folder in answer.results
+        for described in folder.topics
+        for row in described.partitions
+    }
+
+
+async def eligible_leaders(cluster: Cluster, topic: Topic) -> dict[int, list[int]]:
+    """Of each partition, the replicas out of sync that may lead all the same; none where brokers do not tell."""
+    found: dict[int, list[int]] = {}
+    cursor: Cursor | None = None
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name)], cursor=cursor)
+        try:
+            answer = await cluster.ask(request, DescribeTopicPartitionsResponse)
+        except ProtocolError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            return {}
+        for row in (row for each in answer.topics for row in each.partitions):
+            found[row.partition_index] = list(row.eligible_leader_replicas or ())
+        cursor = answer.next_cursor
+        if cursor is None:
+            return found
 
 
 def _delete_records_request(

@@ -157,7 +157,8 @@ class Cluster:
     async def ask_controller(self, request: Request, response: type[R], codes: Callable[[R], Iterable[int]]) -> R:
         """The controller's answer; any broker's where the cluster does not tell its controller.
 
-        ``codes`` gives an answer's error codes: while one says that the controller has moved, the new one is asked.
+        ``codes`` gives an answer's error codes: while one says that the controller has moved, or it cannot be reached
+        at all, the new one is asked.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self.timeout_s
@@ -165,10 +166,15 @@ class Cluster:
             if self.controller_id == NO_NODE:
                 await self.refresh([])
             known = self.controller_id in self.brokers
-            connection = await (self.broker(self.controller_id) if known else self.any_broker())
-            answer = await connection.call(request, response, timeout_s=self.timeout_s)
-            if ErrorCode.NOT_CONTROLLER not in codes(answer) or loop.time() >= deadline_s:
-                return answer
+            try:
+                connection = await (self.broker(self.controller_id) if known else self.any_broker())
+            except Unreachable:
+                if loop.time() >= deadline_s:
+                    raise
+            else:
+                answer = await connection.call(request, response, timeout_s=self.timeout_s)
+                if ErrorCode.NOT_CONTROLLER not in codes(answer) or loop.time() >= deadline_s:
+                    return answer
             self.controller_id = NO_NODE
             await asyncio.sleep(RETRY_PAUSE_S)
 

@@ -1,4 +1,9 @@
-"""Show topics: partitions, leaders, offsets, and settings that are not defaults."""
+"""Show topics: partitions, leaders, offsets, and settings that are not defaults.
+
+LAG is how many records each of the other replicas still has to copy, in their
+order. ELIGIBLE are replicas out of sync that may lead all the same, for nothing
+was committed without them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     from millstream.client.cluster import Cluster, Topic
 
 PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "start_offset", "end_offset", "records")
+#: Shown where a partition has something to say there.
+FURTHER_COLUMNS = ("eligible", "offline", "lag", "bytes")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +45,12 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 async def _describe(cluster: Cluster, topic: Topic, args: argparse.Namespace) -> dict[str, object]:
-    from millstream.client.admin import Resource, describe_configs, partition_sizes
+    from millstream.client.admin import Resource, describe_configs, eligible_leaders, partition_sizes, replica_lags
     from millstream.client.partitions import EARLIEST, LATEST, list_offsets
 
+    is_replicated = any(len(part.replicas) > 1 for part in topic.partitions)
+    lags = await replica_lags(cluster, topic) if is_replicated else {}
+    eligible = await eligible_leaders(cluster, topic) if is_replicated else {}
     led = [TopicPartition(topic.name, part.index) for part in topic.partitions if part.leader >= 0]
     starts = await list_offsets(cluster, dict.fromkeys(led, EARLIEST))
     ends = await list_offsets(cluster, dict.fromkeys(led, LATEST))
@@ -58,7 +68,9 @@ async def _describe(cluster: Cluster, topic: Topic, args: argparse.Namespace) ->
                 "epoch": part.leader_epoch,
                 "replicas": part.replicas,
                 "in_sync": part.in_sync,
+                "eligible": eligible.get(part.index, []),
                 "offline": part.offline,
+                "lag": [lags.get((part.index, replica)) for replica in part.replicas if replica != part.leader],
                 "start_offset": start,
                 "end_offset": end,
                 "records": None if start is None or end is None else end - start,
@@ -87,8 +99,8 @@ def _print_topic(document: dict[str, object]) -> None:
     internal = " (internal)" if document["internal"] else ""
     print(f"topic {document['name']}{internal}, id {document['id']}")
     print()
-    has_sizes = any("bytes" in row for row in rows)
-    print(table(rows, (*PARTITION_COLUMNS, "bytes") if has_sizes else PARTITION_COLUMNS))
+    further = [name for name in FURTHER_COLUMNS if any(row.get(name) not in ([], None) for row in rows)]
+    print(table(rows, (*PARTITION_COLUMNS, *further)))
     if settings:
         print()
         print(table(settings, ("name", "value", "source")))

@@ -1,0 +1,123 @@
+"""Partitions moved, and the cluster's health looked at, on a real cluster."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.command import Millstream
+
+STARTED_S = 60.0
+
+
+class RunningCluster:
+    """``millstream cluster up`` with three brokers."""
+
+    def __init__(self, data: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "millstream", "cluster", "up", "--brokers", "3", "--port", "0", "--data", str(data)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pids: dict[int, int] = {}
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            words = line.split()
+            if words[0] == "broker":
+                self.pids[int(words[1])] = int(words[3])
+            elif words[0] == "ready":
+                self.millstream = Millstream(words[1])
+                return
+        raise AssertionError("the cluster did not start")
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.communicate(timeout=STARTED_S)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    running = RunningCluster(tmp_path_factory.mktemp("cluster"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def millstream(cluster: RunningCluster) -> Millstream:
+    return cluster.millstream
+
+
+def unused_topic(millstream: Millstream, *options: str | int) -> str:
+    name = f"unused-{os.urandom(4).hex()}"
+    millstream("topic", "create", name, *options)
+    return name
+
+
+def replicas_of(millstream: Millstream, topic: str) -> list[list[int]]:
+    [described] = millstream("topic", "describe", topic, "-o", "json").document
+    return [row["replicas"] for row in described["partitions"]]
+
+
+def leader_of(millstream: Millstream, topic: str) -> int:
+    [described] = millstream("topic", "describe", topic, "-o", "json").document
+    return int(described["partitions"][0]["leader"] or -1)
+
+
+def test_a_plan_is_made_carried_out_and_verified_and_leads_back(millstream: Millstream, tmp_path: Path) -> None:
+    topic = unused_topic(millstream, "-p", 4, "-r", 3)
+    millstream("produce", topic, stdin="".join(f"record {number}\n" for number in range(100)))
+    before = replicas_of(millstream, topic)
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    plan.write_text(millstream("reassign", "plan", topic, "--brokers", "1,2", "-r", 2, "-o", "json").output)
+    pending = millstream("reassign", "verify", str(plan), "-o", "json", code=1).document
+    assert {row["state"] for row in pending} == {"elsewhere"}
+    begun = millstream("reassign", "execute", str(plan), "--save", str(back), "--wait")
+    assert begun.lines == [f"moving {topic}-{number}" for number in range(4)]
+    assert {row["state"] for row in millstream("reassign", "verify", str(plan), "-o", "json").document} == {"done"}
+    assert all(sorted(replicas) == [1, 2] for replicas in replicas_of(millstream, topic))
+    assert "every broker has its share" in millstream("reassign", "plan", topic, "--brokers", "1,2").output
+    millstream("reassign", "execute", str(back), "--wait")
+    assert replicas_of(millstream, topic) == before
+    assert len(millstream("consume", topic, "-o", "start", "-n", 100).lines) == 100
+
+
+def test_what_is_not_moving_cannot_be_stopped_and_that_is_fine(millstream: Millstream, tmp_path: Path) -> None:
+    topic = unused_topic(millstream, "-p", 1, "-r", 1)
+    plan = tmp_path / "plan.json"
+    row = {"topic": topic, "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    assert millstream("reassign", "cancel", str(plan)).lines == [f"unchanged {topic}-0 (NO_REASSIGNMENT_IN_PROGRESS)"]
+    assert millstream("reassign", "cancel", "--all").lines == ["nothing is moving"]
+    assert millstream("reassign", "cancel", code=2).errors
+    assert millstream("reassign", "list", "-o", "json").document == []
+    row["replicas"] = [9]
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    assert "INVALID_REPLICA_ASSIGNMENT" in millstream("reassign", "execute", str(plan), code=1).errors
+    assert "there is no broker 9" in millstream("reassign", "plan", topic, "--brokers", "9", code=2).errors
+
+
+def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
+    cluster: RunningCluster, millstream: Millstream, tmp_path: Path
+) -> None:
+    topic = unused_topic(millstream, "-p", 1, "-r", 3, "-c", "min.insync.replicas=3")
+    assert millstream("cluster", "health", "-o", "json").document["healthy"] is True
+    victim = leader_of(millstream, topic)
+    os.kill(cluster.pids[victim], signal.SIGKILL)
+    deadline_s = time.monotonic() + STARTED_S
+    while leader_of(millstream, topic) in (victim, -1):
+        assert time.monotonic() < deadline_s
+    health = millstream("cluster", "health", "-o", "json", code=1).document
+    assert health["brokers_down"] == [victim]
+    assert f"{topic}-0" in health["under_replicated"] and f"{topic}-0" in health["under_min_in_sync"]
+    assert health["leaderless"] == []
+    [described] = millstream("topic", "describe", topic, "-o", "json").document
+    (row,) = described["partitions"]
+    assert row["eligible"] == [victim] and row["offline"] == [victim]
+    assert sorted(lag is None for lag in row["lag"]) == [False, True], "the dead one's is not known"
+    assert "ELIGIBLE" in millstream("topic", "describe", topic).output
