@@ -1,12 +1,12 @@
 """Records out of partitions, from one offset to another: for tools that read without a group."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import NamedTuple
 
 from millstream.client.cluster import RETRY_PAUSE_S, STALE, Cluster, StaleMetadata
-from millstream.client.partitions import READ_UNCOMMITTED, Fetched, by_leader, fetch
-from millstream.client.wire import ConnectionLost, Unreachable
+from millstream.client.partitions import READ_UNCOMMITTED, Fetched, fetch
+from millstream.client.wire import Connection, ConnectionLost, Unreachable
 from millstream.model.batch import HEADER_BYTES, BatchHeader, header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -46,7 +46,7 @@ class Reader:
         self._partition_bytes_max = PARTITION_BYTES_MAX
         self._fetching: dict[asyncio.Task[list[Fetched]], list[TopicPartition]] = {}
 
-    async def read(self) -> AsyncIterator[Read]:
+    async def read(self) -> AsyncGenerator[Read, None]:
         """Records as they come, one fetch to each leader at a time; ends when every partition is at its stop."""
         try:
             while self.positions:
@@ -67,11 +67,12 @@ class Reader:
         """Ask the leaders of all partitions that no fetch is under way for."""
         busy = {tp for partitions in self._fetching.values() for tp in partitions}
         idle = [tp for tp in self.positions if tp not in busy]
-        try:
-            leaders = await by_leader(self._cluster, idle)
-        except (StaleMetadata, Unreachable, ConnectionLost):  # An election is under way, or a broker is down.
-            self._cluster.forget({tp.topic for tp in idle})
-            return
+        leaders: dict[Connection, list[TopicPartition]] = {}
+        for tp in idle:
+            try:
+                leaders.setdefault(await self._cluster.leader(tp), []).append(tp)
+            except (StaleMetadata, Unreachable, ConnectionLost):  # An election is under way, or a broker is down.
+                self._cluster.forget([tp.topic])
         for connection, partitions in leaders.items():
             task = asyncio.create_task(
                 fetch(

@@ -339,8 +339,11 @@ class ZooKeeperRegistry:
                     raise _translated(above, error) from error
 
     def _expired(self) -> None:
-        for callback in self._on_expired:
-            asyncio.get_running_loop().call_soon(callback)
+        for callback in self._on_expired:  # Now, and not soon: nobody may act for the old session any more.
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback for an expired session failed")
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
