@@ -25,6 +25,8 @@ from tests.system.broker_process import BrokerProcess
 #: 2023-11-14T22:13:20Z.
 THEN_MS = 1_700_000_000_000
 ORDERS = "schema => 'id INT, customer STRING, amount DOUBLE'"
+#: A command that starts Spark takes ten seconds, and more than a minute on a machine with much else to do.
+COMMAND_TIMEOUT_S = 240
 END_TIMEOUT_S = 60
 
 
@@ -219,6 +221,7 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     return {**kept, "PATH": str(tools), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
 
 
+@pytest.mark.timeout(COMMAND_TIMEOUT_S + END_TIMEOUT_S)
 def test_the_command_answers_on_a_machine_without_java_and_says_nothing_else(
     topics: Topics, orders: str, tmp_path: Path
 ) -> None:
@@ -228,7 +231,7 @@ def test_the_command_answers_on_a_machine_without_java_and_says_nothing_else(
         capture_output=True,
         text=True,
         env=without_java(tmp_path),
-        timeout=100,
+        timeout=COMMAND_TIMEOUT_S,
         check=False,
     )
     assert ended.stdout == "customer,total\nann,19.5\nbob,9.5\n"
@@ -237,6 +240,7 @@ def test_the_command_answers_on_a_machine_without_java_and_says_nothing_else(
     assert not list(tmp_path.glob("millstream-query-*"))
 
 
+@pytest.mark.timeout(COMMAND_TIMEOUT_S + END_TIMEOUT_S)
 def test_an_interrupted_command_ends_without_a_word_and_takes_spark_along(
     topics: Topics, orders: str, tmp_path: Path
 ) -> None:
