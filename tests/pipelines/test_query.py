@@ -25,7 +25,7 @@ from tests.system.broker_process import BrokerProcess
 #: 2023-11-14T22:13:20Z.
 THEN_MS = 1_700_000_000_000
 ORDERS = "schema => 'id INT, customer STRING, amount DOUBLE'"
-#: A command that starts Spark takes ten seconds, and more than a minute on a machine with much else to do.
+#: A command that starts Spark may take more than a minute on a machine with much else to do.
 COMMAND_TIMEOUT_S = 240
 END_TIMEOUT_S = 60
 
