@@ -11,6 +11,7 @@ from millstream.metrics.metric import Labels, Metric
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
 from millstream.net.http import HttpPeer, Page, plain
 from millstream.net.network import Network, Server
+from millstream.protocol.messages.update_metadata import UpdateMetadataPartitionState
 from millstream.replication.partition import Partition
 from millstream.replication.role import Part
 from millstream.storage.log import Log
@@ -35,7 +36,13 @@ class Monitor:
         read(table.LEADER_COUNT, lambda: len(self._led()))
         read(table.UNDER_REPLICATED_PARTITIONS, lambda: sum(map(is_under_replicated, self._led())))
         read(table.ACTIVE_CONTROLLER_COUNT, lambda: int(broker.controller.is_active))
-        read(table.OFFLINE_PARTITIONS_COUNT, self._offline_partitions)
+        read(table.UNDER_MIN_ISR_PARTITION_COUNT, partial(self._count_led, _is_under_min))
+        read(table.AT_MIN_ISR_PARTITION_COUNT, partial(self._count_led, _is_at_min))
+        read(table.REASSIGNING_PARTITIONS, lambda: sum(bool(each.role.leadership.adding) for each in self._led()))
+        read(table.OFFLINE_PARTITIONS_COUNT, partial(self._count_all, lambda state: state.leader == NO_LEADER))
+        read(table.PREFERRED_REPLICA_IMBALANCE_COUNT, partial(self._count_all, _is_misled))
+        read(table.GLOBAL_PARTITION_COUNT, partial(self._count_all, lambda state: True))
+        read(table.GLOBAL_TOPIC_COUNT, lambda: len(broker.cluster.topics) if broker.controller.is_active else 0)
         for metric, value in PER_PARTITION.items():
             read(metric, partial(self._each_led, value))
 
@@ -80,22 +87,42 @@ class Monitor:
             if log is not None and not log.is_offline:
                 yield (name.topic, str(name.partition)), value(partition, log)
 
-    def _offline_partitions(self) -> int:
-        """The controller alone knows; elsewhere it is 0, as in Kafka."""
+    def _count_led(self, is_counted: Callable[[Partition, Log], bool]) -> int:
+        return sum(is_counted(each, each.log) for each in self._led() if each.log is not None)
+
+    def _count_all(self, is_counted: Callable[[UpdateMetadataPartitionState], bool]) -> int:
+        """Partitions of the cluster, by the controller alone; elsewhere it is 0, as in Kafka."""
         if not self._broker.controller.is_active:
             return 0
         topics = self._broker.cluster.topics.values()
-        return sum(state.leader == NO_LEADER for topic in topics for state in topic.partitions.values())
+        return sum(is_counted(state) for topic in topics for state in topic.partitions.values())
 
 
 def is_under_replicated(partition: Partition) -> bool:
-    """Whether fewer replicas are in sync than assigned."""
+    """Whether fewer replicas are in sync than assigned; those it is being moved to may take their time."""
     leadership = partition.role.leadership
-    return len(leadership.isr) < len(leadership.replicas)
+    return len(leadership.isr) < len(leadership.replicas) - len(leadership.adding)
 
 
 def _in_sync(partition: Partition) -> int:
     return len(partition.role.leadership.isr)
+
+
+def _least(partition: Partition, log: Log) -> int:
+    """How many replicas must be in sync; all of them where there are fewer than min.insync.replicas asks."""
+    return min(log.config.min_insync_replicas, len(partition.role.leadership.replicas))
+
+
+def _is_under_min(partition: Partition, log: Log) -> bool:
+    return _in_sync(partition) < _least(partition, log)
+
+
+def _is_at_min(partition: Partition, log: Log) -> bool:
+    return _in_sync(partition) == _least(partition, log)
+
+
+def _is_misled(state: UpdateMetadataPartitionState) -> bool:
+    return bool(state.replicas) and state.leader != state.replicas[0]
 
 
 #: What is told of each partition that this broker leads.
@@ -105,6 +132,6 @@ PER_PARTITION: dict[Metric, Callable[[Partition, Log], float]] = {
     table.PARTITION_OLDEST_OFFSET: lambda _, log: log.start_offset,
     table.PARTITION_IN_SYNC_REPLICA: lambda partition, _: _in_sync(partition),
     table.PARTITION_UNDER_REPLICATED: lambda partition, _: is_under_replicated(partition),
-    table.UNDER_MIN_ISR: lambda partition, log: _in_sync(partition) < log.config.min_insync_replicas,
-    table.AT_MIN_ISR: lambda partition, log: _in_sync(partition) == log.config.min_insync_replicas,
+    table.UNDER_MIN_ISR: _is_under_min,
+    table.AT_MIN_ISR: _is_at_min,
 }

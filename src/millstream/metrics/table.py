@@ -41,6 +41,28 @@ ACTIVE_CONTROLLER_COUNT = Metric(
 OFFLINE_PARTITIONS_COUNT = Metric(
     "kafka_controller_kafkacontroller_offlinepartitionscount", Kind.GAUGE, "Partitions of the cluster without a leader."
 )
+PREFERRED_REPLICA_IMBALANCE_COUNT = Metric(
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+    Kind.GAUGE,
+    "Partitions of the cluster that another than their first replica leads.",
+)
+GLOBAL_TOPIC_COUNT = Metric("kafka_controller_kafkacontroller_globaltopiccount", Kind.GAUGE, "Topics of the cluster.")
+GLOBAL_PARTITION_COUNT = Metric(
+    "kafka_controller_kafkacontroller_globalpartitioncount", Kind.GAUGE, "Partitions of the cluster."
+)
+UNDER_MIN_ISR_PARTITION_COUNT = Metric(
+    "kafka_server_replicamanager_underminisrpartitioncount",
+    Kind.GAUGE,
+    "Partitions led here with fewer replicas in sync than min.insync.replicas asks.",
+)
+AT_MIN_ISR_PARTITION_COUNT = Metric(
+    "kafka_server_replicamanager_atminisrpartitioncount",
+    Kind.GAUGE,
+    "Partitions led here with just as many replicas in sync as min.insync.replicas asks.",
+)
+REASSIGNING_PARTITIONS = Metric(
+    "kafka_server_replicamanager_reassigningpartitions", Kind.GAUGE, "Partitions led here that get further replicas."
+)
 UNDER_MIN_ISR = Metric(
     "kafka_cluster_partition_underminisr",
     Kind.GAUGE,

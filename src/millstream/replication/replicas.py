@@ -173,6 +173,7 @@ class Replicas:
             isr=tuple(state.isr),
             partition_epoch=state.partition_epoch,
             replicas=tuple(state.replicas),
+            adding=tuple(state.adding_replicas),
         )
         code = partition.follow(told)
         if code is ErrorCode.NONE:

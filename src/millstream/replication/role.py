@@ -38,6 +38,8 @@ class Leadership:
     isr: tuple[int, ...] = ()
     partition_epoch: int = -1
     replicas: tuple[int, ...] = ()
+    #: Those of the replicas that the partition is being moved to.
+    adding: tuple[int, ...] = ()
 
 
 class Role:
