@@ -24,6 +24,9 @@ from tests.system.broker_process import BrokerProcess
 
 TIMEOUT_S = 120.0
 
+#: Whichever test comes first waits for Spark.
+pytestmark = pytest.mark.timeout(300)
+
 
 class Command:
     """The command as a process of its own, with what it says and shows."""
@@ -73,7 +76,6 @@ def running(*arguments: str) -> Iterator[Command]:
         command.end(signal.SIGKILL)
 
 
-@pytest.mark.timeout(300)
 def test_a_pipeline_goes_on_where_it_was_when_its_driver_is_killed(
     broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
@@ -213,3 +215,38 @@ def test_a_script_that_cannot_be_run_says_so(spark: SparkSession, tmp_path: Path
         query.stop()
     diagnosis = diagnose(caught.value, file=str(file), is_building=True)
     assert re.search(message, diagnosis.message) and diagnosis.is_final
+
+
+WRONG_ROWS = """
+source: {{topic: {topic}, schema: id long}}
+sql: {sql}
+sink: {{topic: {target}, format: raw}}
+trigger: available-now
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "message", "is_final"),
+    [
+        (
+            "SELECT 'x' AS value FROM {topic}",
+            b"broken",
+            "a record of topic .*, partition 0, offset 0 does not fit",
+            True,
+        ),
+        ("SELECT broken(id) AS value FROM {topic}", b'{"id": 1}', "^KeyError: 1$", False),
+    ],
+)
+def test_a_query_that_fails_is_told_in_a_line_and_judged(
+    spark: SparkSession, topics: Topics, job: Job, sql: str, value: bytes, message: str, is_final: bool
+) -> None:
+    topic, target = topics.new(), topics.new()
+    topics.put(topic, [value])
+    Path(job.file).write_text(WRONG_ROWS.format(topic=topic, target=target, sql=sql.format(topic=topic)))
+    spark.udf.register("broken", lambda number: {}[number])
+    query = declared.start(definition_of(job), job, spark)
+    with pytest.raises(Exception) as caught:
+        query.awaitTermination()
+    diagnosis = diagnose(caught.value)
+    assert re.search(message, diagnosis.message) and "\n" not in diagnosis.message
+    assert diagnosis.is_final == is_final

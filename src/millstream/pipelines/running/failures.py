@@ -7,27 +7,28 @@ from typing import NamedTuple
 #: By the name of its class: what the same try would only meet again.
 FINAL = frozenset(
     {"BatchLost", "DataLost", "IncompatibleCheckpoint", "PipelineError", "RowError", "SettingError", "StreamsError"}
-    | {"FileNotFoundError", "ImportError", "ModuleNotFoundError", "PermissionError", "PicklingError"}
+    | {"ImportError", "ModuleNotFoundError", "PicklingError"}
 )
 #: What passes by itself: a broker that is away, a network that is down, a JVM that died.
 PASSING = frozenset(
     {"BatchFailed", "BrokenPipeError", "ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError"}
-    | {"ConnectionResetError", "EOFError", "OSError", "ProtocolError", "Py4JError", "Py4JNetworkError"}
-    | {"RetriesExceeded", "StaleMetadata", "TakenOver", "TimeoutError", "Unreachable"}
+    | {"ConnectionResetError", "EOFError", "ProtocolError", "Py4JError", "Py4JNetworkError"}
+    | {"RetriesExceeded", "StaleMetadata", "TakenOver", "TimeoutError", "Unreachable", "gaierror"}
 )
-#: Spark's own conditions, by how they begin: a query, or a checkpoint of another query, that can never run.
+#: Spark's own conditions, by how they begin: a checkpoint of another query, or a record that can never be taken. What a
+#: file says wrong needs no entry: that is final unless it passes.
 FINAL_CONDITIONS = (
-    "CANNOT_LOAD_STATE_STORE",
-    "CANNOT_WRITE_STATE_STORE",
-    "DATATYPE_MISMATCH",
-    "INCOMPATIBLE",
-    "INVALID_",
     "STATEFUL_PROCESSOR_",
-    "STATE_STORE_",
+    "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+    "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+    "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+    "STATE_STORE_KEY_",
+    "STATE_STORE_VALUE_",
+    "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+    "STREAMING_QUERY_EVOLUTION_ERROR",
     "STREAMING_STATEFUL_OPERATOR_",
-    "STREAMING_STATE_",
-    "TABLE_OR_VIEW_NOT_FOUND",
-    "UNRESOLVED_",
+    "STREAM_STREAM_JOIN_INCOMPATIBLE_STATE_STORE_CONFIGS",
     "UNSUPPORTED_",
     "USER_RAISED_EXCEPTION",
 )
@@ -43,7 +44,7 @@ _SENTENCES = FINAL - {"ImportError", "ModuleNotFoundError", "PicklingError"} | {
 
 #: `package.module.Name: message`, the last line of a Python traceback.
 _PYTHON = re.compile(r"^((?:\w+\.)*[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
-_CONDITION = re.compile(r"^\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 _WRAPPER = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
 _TAIL = re.compile(r"(?: SQLSTATE: \w{5})+;?.*\Z", re.DOTALL)
 
@@ -79,8 +80,8 @@ def _is_final(kinds: list[str], message: str, otherwise: bool) -> bool:
     for kind in kinds:
         if kind in FINAL or kind in PASSING:
             return kind in FINAL
-    condition = _CONDITION.match(message)
-    if (condition and condition[1].startswith(FINAL_CONDITIONS)) or any(words in message for words in FINAL_WORDS):
+    conditions = [found[1] for found in _CONDITION.finditer(message)]
+    if any(name.startswith(FINAL_CONDITIONS) for name in conditions) or any(word in message for word in FINAL_WORDS):
         return True
     return otherwise
 
@@ -94,7 +95,11 @@ def _bottom(error: BaseException) -> tuple[list[str], str]:
     carried = list(_PYTHON.finditer(trace)) if is_carried else []
     if carried:
         return [carried[-1][1].rpartition(".")[2]], _TAIL.sub("", trace[carried[-1].end(1) :].removeprefix(": "))
-    return [kind.__name__ for kind in type(error).__mro__], _TAIL.sub("", text)
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    # A task's failure is told behind which task of which stage it was, and how often: that helps nobody.
+    _, is_task, lost = text.partition(": Lost task ")
+    conditions = list(_CONDITION.finditer(lost.split("\n")[0])) if is_task else []
+    return kinds, _TAIL.sub("", lost[conditions[-1].start() :] if conditions else text)
 
 
 def _place(error: BaseException, file: str) -> str:
