@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from millstream.broker.cluster_view import FULL
 from millstream.broker.routes import Router
 from millstream.model.errors import ProtocolError
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
@@ -20,6 +21,7 @@ from millstream.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from millstream.registry.tree import SessionExpired
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -39,7 +41,10 @@ class Orders:
     async def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead or follow each partition; one that tells everything ends the part in all that it does not name."""
         broker = self._broker
-        await broker.settings.load_topics([topic.topic_name for topic in order.topic_states])
+        try:
+            await broker.settings.load_topics([topic.topic_name for topic in order.topic_states])
+        except SessionExpired as error:  # Whoever is registered anew is told everything anew.
+            raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, str(error)) from error
         answer = LeaderAndIsrResponse()
         for share in _shares(order):
             part = broker.replicas.follow(share)
