@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.broker.cluster_view import FULL
 from millstream.broker.routes import Router
-from millstream.model.errors import ProtocolError
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import (
