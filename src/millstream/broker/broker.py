@@ -73,6 +73,7 @@ class Broker:
 
     registry: Registry
     channels: BrokerChannels
+    detection: Detection
     logs: Logs
     replicas: Replicas
     replication: Replication
@@ -307,8 +308,9 @@ class Broker:
             lambda: self.settings.config.get(cluster_settings.CONTROLLER_SOCKET_TIMEOUT_MS),
         )
         neighbours.on_changed = self.channels.drop
-        detection = Detection(self, registry)
+        self.detection = detection = Detection(self, registry)
         self.channels.on_refused = detection.refused
+        self.channels.on_lost, self.channels.on_reached = detection.lost, detection.reached
         self._undo += [self.channels.close, neighbours.close, detection.close]
         await neighbours.start()
 
@@ -340,7 +342,8 @@ class Broker:
 
     def view_changed(self) -> None:
         """The controller has described the cluster anew."""
-        self.channels.keep(self.cluster.controller_id, AlterPartitionRequest)
+        for broker_id in self.cluster.brokers:  # So that whoever dies is missed by all.
+            self.channels.keep(broker_id, AlterPartitionRequest)
         self.purgatory.wake(self.cluster)
 
     # A log directory that fails while the broker runs.

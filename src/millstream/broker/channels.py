@@ -53,6 +53,9 @@ class BrokerChannels:
         #: Told of a broker's id and epoch when it is registered and refuses a connection (its process is dead, and its
         #: machine is not), and whether it was ever reached under that epoch.
         self.on_refused: Refused = lambda broker_id, epoch, was_reached: None
+        #: Told of a broker that hung up, and of one that was connected to.
+        self.on_lost: Callable[[int], None] = lambda broker_id: None
+        self.on_reached: Callable[[int], None] = lambda broker_id: None
 
     async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         if broker_id == self._broker_id:
@@ -80,7 +83,7 @@ class BrokerChannels:
         key = (broker_id, LANES.get(kind, kind.API_KEY))
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(broker_id, self._connect)
+            line = self._lines[key] = Line(broker_id, self._connect, lambda: self.on_lost(broker_id))
         return line
 
     async def _connect(self, broker_id: int) -> Connection:
@@ -104,15 +107,19 @@ class BrokerChannels:
         except (CorruptFrame, ProtocolError) as fault:
             raise ConnectionResetError(f"broker {broker_id} is none of this kind: {fault}") from fault
         self._reached[broker_id] = neighbour.epoch
+        self.on_reached(broker_id)
         return connection
 
 
 class Line:
     """The way to one broker for one kind of request."""
 
-    def __init__(self, broker_id: int, connect: Callable[[int], Awaitable[Connection]]) -> None:
+    def __init__(
+        self, broker_id: int, connect: Callable[[int], Awaitable[Connection]], on_lost: Callable[[], None]
+    ) -> None:
         self._broker_id = broker_id
         self._connect = connect
+        self._on_lost = on_lost
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection | OSError] | None = None
         self._is_closed = False
@@ -177,4 +184,6 @@ class Line:
         """Connect again at once: it is wanted, and a refusal says that the broker is dead."""
         if self._connection is connection:
             self._connection = None
-            self.begin()
+            if not self._is_closed:
+                self._on_lost()
+                self.begin()

@@ -19,14 +19,47 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: How long a broker that hung up may take to come back, or to be struck off.
+MISSED_S = 1.0
+
 
 class Detection:
-    """Tells the controller of brokers that are dead, and takes the place of a controller that is."""
+    """Tells the controller of brokers that are dead, and takes the place of a controller that is.
+
+    A client whose broker died asks another at once who leads now, sooner than that can be decided, and then not again
+    for a second or more.  So whoever asks while a broker that hung up is missed waits until that is settled.
+    """
 
     def __init__(self, broker: "Broker", registry: Registry) -> None:
         self._broker = broker
         self._registry = registry
         self._under_way: dict[tuple[int, int], asyncio.Task[None]] = {}
+        #: Brokers that hung up, and until when they are missed.
+        self._missed: dict[int, float] = {}
+
+    def lost(self, broker_id: int) -> None:
+        """The broker hung up."""
+        if broker_id in self._broker.cluster.brokers:
+            self._missed[broker_id] = asyncio.get_running_loop().time() + MISSED_S
+
+    def reached(self, broker_id: int) -> None:
+        """The broker is there."""
+        if self._missed.pop(broker_id, None) is not None:
+            self._broker.purgatory.wake(self._broker.cluster)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every broker that hung up is there again, or known to be gone, or was missed for long enough."""
+        if self._missed:
+            now_s = asyncio.get_running_loop().time()
+            live = self._broker.cluster.brokers
+            self._missed = {each: until_s for each, until_s in self._missed.items() if each in live and now_s < until_s}
+        return not self._missed
+
+    async def settle(self) -> None:
+        """Return once it is settled who is there."""
+        broker = self._broker
+        await broker.purgatory.until(lambda: self.is_settled, [broker.cluster], round(MISSED_S * 1000))
 
     def refused(self, broker_id: int, epoch: int, was_reached: bool) -> None:
         """The broker registered under ``epoch`` refuses connections; see ``BrokerChannels.on_refused``."""

@@ -47,6 +47,8 @@ IDS_FROM_VERSION = 12
 async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
     """The topics asked for, made first where that is allowed; all of them where none is named."""
     view = broker.cluster
+    if not broker.detection.is_settled:
+        await broker.detection.settle()
     if request.topics is None or (call.version == 0 and not request.topics):
         rows = [_topic(topic) for topic in view.topics.values()]
     elif call.version < IDS_FROM_VERSION and any(
