@@ -9,11 +9,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import delivery, processes, runner, scale, servers, stages, table, wire
+from bench import cluster, clusters, delivery, processes, runner, scale, servers, stages, table, wire
 from bench.progress import say
 from bench.rows import ROWS
 
@@ -25,22 +25,27 @@ class Table(NamedTuple):
     rows: list[table.Row]
     #: Those who have no part in it.
     without: tuple[str, ...] = ()
+    #: How its contenders are made.
+    makers: Mapping[str, servers.Maker] = servers.MAKERS
 
 
 TABLES = {
     "table": Table(stages.STAGES, ROWS),
     "delivery": Table(delivery.STAGES, delivery.ROWS, without=(table.CEILING,)),
+    "cluster": Table(cluster.STAGES, cluster.ROWS, without=(table.CEILING,), makers=clusters.MAKERS),
 }
 STAGES = {name: stage for each in TABLES.values() for name, stage in each.stages.items()}
 #: Names that stand for several.
-SETS = {"scale": list(scale.BENCHES), "delivery": list(delivery.STAGES)}
+SETS = {"scale": list(scale.BENCHES), "delivery": list(delivery.STAGES), "cluster": list(cluster.STAGES)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
-    names = [each for name in names for each in SETS.get(name, [name])] or list(STAGES)
+    names = [each for name in names for each in SETS.get(name, [name])] or [
+        name for name in STAGES if name not in cluster.STAGES
+    ]
     unknown = [name for name in names if name not in STAGES and name not in scale.BENCHES]
     if unknown:
         say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *scale.BENCHES, *SETS])}")
@@ -93,7 +98,7 @@ def _measure(section: str, contenders: list[str], names: list[str], rounds: int,
     measured: table.Measured = {row.key: {} for row in rows}
     failures: list[str] = []
     started = time.monotonic()
-    with servers.Stand(contenders) as stand:
+    with servers.Stand(contenders, makers=TABLES[section].makers) as stand:
         running = [stand.new(name) for name in contenders]
         sizes = stages.QUICK if quick else stages.FULL
         for server in running:

@@ -4,19 +4,27 @@ import json
 import os
 import subprocess
 import sys
+from typing import Protocol
 
-from bench.servers import PROJECT, Server
+from bench.servers import PROJECT
 
 LOAD_TIMEOUT_S = 1_800.0
 
 Figures = dict[str, float]
 
 
+class Reached(Protocol):
+    """Where a load is sent."""
+
+    @property
+    def address(self) -> str: ...
+
+
 class LoadFailed(Exception):
     """A load ended without figures."""
 
 
-def begin(load: str, server: Server, **options: float | str) -> "subprocess.Popen[str]":
+def begin(load: str, server: Reached, **options: float | str) -> "subprocess.Popen[str]":
     """Start ``bench.loads.<load>`` against a server."""
     command = [sys.executable, "-m", f"bench.loads.{load}", "--server", server.address]
     for name, value in options.items():
@@ -40,7 +48,7 @@ def finish(process: "subprocess.Popen[str]") -> Figures:
     return figures
 
 
-def run(load: str, server: Server, **options: float | str) -> Figures:
+def run(load: str, server: Reached, **options: float | str) -> Figures:
     return finish(begin(load, server, **options))
 
 

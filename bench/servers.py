@@ -171,8 +171,10 @@ MAKERS: dict[str, Maker] = {maker.name: maker for maker in (Ceiling, Millstream,
 class Stand:
     """The servers of one run, their folders, and the end of both."""
 
-    def __init__(self, names: list[str], folder: Path | None = None) -> None:
+    def __init__(self, names: list[str], folder: Path | None = None, makers: Mapping[str, Maker] | None = None) -> None:
+        """``makers`` of something else than single servers may be given."""
         self.names = names
+        self._makers = MAKERS if makers is None else makers
         self._folder = Path(tempfile.mkdtemp(prefix="millstream-bench-", dir=folder))
         self._made: list[Server] = []
         self._ballast = Ballast(self._folder)
@@ -190,7 +192,7 @@ class Stand:
     def new(self, name: str, settings: Mapping[str, str] | None = None) -> Server:
         """A server not started yet; killed and its data removed when the stand is left."""
         folder = self._folder / f"{name.split()[-1].lower()}-{len(self._made)}"
-        server = MAKERS[name](folder, settings or {})
+        server = self._makers[name](folder, settings or {})
         self._made.append(server)
         return server
 

@@ -1,4 +1,4 @@
-"""Produce records of one size as fast as librdkafka goes, acks=1, then wait until all are acknowledged."""
+"""Produce records of one size as fast as librdkafka goes, then wait until all are acknowledged."""
 
 import time
 
@@ -15,6 +15,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--bytes", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=600.0, help="stop after this long even if records are left")
+    parser.add_argument("--acks", type=int, default=1)
     given = parser.parse_args()
     with wire.Connection(given.server) as connection:
         connection.await_topic(given.topic)
@@ -24,7 +25,7 @@ def main() -> None:
         given.topic,
         {
             "bootstrap.servers": given.server,
-            "acks": 1,
+            "acks": given.acks,
             "queue.buffering.max.messages": QUEUED_MAX,
             "queue.buffering.max.kbytes": QUEUED_KB_MAX,
         },

@@ -10,8 +10,9 @@ from bench.loads import options
 def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--requests", type=int, required=True)
+    parser.add_argument("--acks", type=int, default=1)
     given = parser.parse_args()
-    request = wire.produce_frame(given.topic, wire.encode_batch([b"v" * options.RECORD_BYTES]))
+    request = wire.produce_frame(given.topic, wire.encode_batch([b"v" * options.RECORD_BYTES]), acks=given.acks)
     answer_bytes = wire.produce_answer_bytes(given.topic)
     with wire.Connection(given.server) as connection:
         connection.await_topic(given.topic)

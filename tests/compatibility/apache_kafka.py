@@ -83,6 +83,12 @@ def free_port() -> int:
         return port
 
 
+def new_cluster_id() -> str:
+    """A random one."""
+    text = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return text.replace("-", "A")  # A leading dash would be taken for an option.
+
+
 class ApacheKafka:
     """One node, broker and controller in one, with default settings.
 
@@ -90,9 +96,17 @@ class ApacheKafka:
     """
 
     def __init__(
-        self, data: Path, *, port: int = 0, heap: str = "1g", settings: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        *,
+        port: int = 0,
+        heap: str = "1g",
+        settings: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
+        """``cluster_id`` is shared by the nodes of one cluster; each new node is a cluster of its own without it."""
         self.data = data
+        self.cluster_id = cluster_id or new_cluster_id()
         self.port = port or free_port()
         self.heap = heap
         self._settings = dict(settings or {})
@@ -109,12 +123,15 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Returns once the broker answers and counts itself a member of its cluster."""
+        self.begin()
+        self._wait_until_ready()
+
+    def begin(self) -> None:
+        """Start the process, and do not wait for it: nodes of one cluster wait for each other."""
         assert self._process is None, "already started"
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
-            cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            # A leading dash would be taken for an option.
-            run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id.replace("-", "A"), "-c", properties)
+            run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", properties)
         output = open(self.data.with_name(self.data.name + ".out"), "ab")  # noqa: SIM115 - handed to the process
         with output:
             self._process = subprocess.Popen(
@@ -132,7 +149,6 @@ class ApacheKafka:
                 stdout=output,
                 stderr=output,
             )
-        self._wait_until_ready()
 
     def stop(self) -> None:
         """A graceful stop: logs flushed, checkpoints and producer snapshots written."""
