@@ -40,6 +40,7 @@ from millstream.controller.interface import ControllerSettings
 from millstream.coordination.coordinator import Coordinator
 from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
+from millstream.metrics.throttle import Throttle
 from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.net.network import Server
@@ -225,6 +226,7 @@ class Broker:
             self.replicas,
             lambda: environment.random.randrange(1, 2**31),
             lambda: int(environment.clock.monotonic_s() * 1000),
+            Throttle(lambda: self.settings.config.get(cluster_settings.LEADER_REPLICATION_THROTTLED_RATE)),
         )
 
     async def stop(self, *, hands_over: bool = True) -> None:

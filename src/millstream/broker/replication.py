@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from millstream.config import cluster
 from millstream.config import replication as settings
+from millstream.metrics.throttle import Throttle
 from millstream.replication.following.fetcher import FetchSettings
 from millstream.replication.following.followers import Followers
 from millstream.replication.in_sync import InSync
@@ -31,6 +33,7 @@ class Replication:
                 response_bytes_max=config.get(settings.REPLICA_FETCH_RESPONSE_MAX_BYTES),
                 backoff_ms_max=config.get(settings.REPLICA_FETCH_BACKOFF_MS),
                 timeout_ms=config.get(settings.REPLICA_SOCKET_TIMEOUT_MS),
+                throttle=Throttle(lambda: broker.settings.config.get(cluster.FOLLOWER_REPLICATION_THROTTLED_RATE)),
             ),
         )
         self.in_sync = InSync(

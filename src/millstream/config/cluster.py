@@ -1,6 +1,6 @@
 """Broker settings of what passes between the brokers of a cluster."""
 
-from millstream.config.setting import BOOLEAN, INT, LONG, SECOND_MS, STRING, Setting, at_least
+from millstream.config.setting import BOOLEAN, INT, LONG, LONG_MAX, SECOND_MS, STRING, Setting, at_least
 
 INTER_BROKER_LISTENER_NAME = Setting[str | None](
     "inter.broker.listener.name",
@@ -54,4 +54,20 @@ LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Setting(
     default=10,
     check=at_least(0),
     doc="Which part of what a broker should lead others may lead before it is given back.",
+)
+LEADER_REPLICATION_THROTTLED_RATE = Setting(
+    "leader.replication.throttled.rate",
+    LONG,
+    default=LONG_MAX,
+    check=at_least(0),
+    dynamic=True,
+    doc="Bytes a second that this broker sends to replicas that its topics name as throttled and that still catch up.",
+)
+FOLLOWER_REPLICATION_THROTTLED_RATE = Setting(
+    "follower.replication.throttled.rate",
+    LONG,
+    default=LONG_MAX,
+    check=at_least(0),
+    dynamic=True,
+    doc="Bytes a second that this broker fetches for replicas that its topics name as throttled and that catch up.",
 )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from millstream.config.broker import BROKER_SETTINGS, BrokerConfig
 from millstream.config.setting import Setting
 from millstream.config.sources import Source
-from millstream.config.topic import TOPIC_SETTINGS
+from millstream.config.topic import TOPIC_SETTINGS, inherited
 
 
 class Synonym(NamedTuple):
@@ -56,9 +56,8 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> list[D
     """Every setting of a topic with these of its own, on a broker of this configuration, by name."""
     found = []
     for name, setting in TOPIC_SETTINGS.items():
-        inherited = setting.fallbacks[0].setting
-        synonyms = _synonyms(config, inherited)
-        value = config.get(inherited)
+        synonyms = _synonyms(config, setting.fallbacks[0].setting) if setting.fallbacks else []
+        value = inherited(config, setting)
         if name in overrides:
             value = setting.parse(overrides[name])
             synonyms.insert(0, Synonym(name, setting.text(value), Source.TOPIC))

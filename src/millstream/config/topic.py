@@ -3,6 +3,7 @@
 A topic without a value of its own takes the broker's, under the name that the broker's tables give it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,12 @@ def _topic(name: str, kind: Kind[Any], broker: Setting[Any], check: Check | None
     )
 
 
+#: Replicas by name, as PARTITION:BROKER; or all of them.
+REPLICAS = Check(
+    "* or a list of PARTITION:BROKER",
+    lambda names: tuple(names) == ("*",) or all(re.fullmatch(r"[0-9]+:[0-9]+", name) for name in names),
+)
+
 CLEANUP_POLICY = _topic("cleanup.policy", LIST, log.LOG_CLEANUP_POLICY)
 COMPRESSION_GZIP_LEVEL = _topic("compression.gzip.level", INT, log.COMPRESSION_GZIP_LEVEL)
 COMPRESSION_LZ4_LEVEL = _topic("compression.lz4.level", INT, log.COMPRESSION_LZ4_LEVEL)
@@ -50,7 +57,23 @@ DELETE_RETENTION_MS = _topic("delete.retention.ms", LONG, log.LOG_CLEANER_DELETE
 FILE_DELETE_DELAY_MS = _topic("file.delete.delay.ms", LONG, log.LOG_SEGMENT_DELETE_DELAY_MS)
 FLUSH_MESSAGES = _topic("flush.messages", LONG, log.LOG_FLUSH_INTERVAL_MESSAGES)
 FLUSH_MS = _topic("flush.ms", LONG, log.LOG_FLUSH_INTERVAL_MS, at_least(0))
+FOLLOWER_REPLICATION_THROTTLED_REPLICAS: Setting[tuple[str, ...]] = Setting(
+    "follower.replication.throttled.replicas",
+    LIST,
+    default=(),
+    check=REPLICAS,
+    dynamic=True,
+    doc="Replicas that fetch no faster than follower.replication.throttled.rate while they catch up.",
+)
 INDEX_INTERVAL_BYTES = _topic("index.interval.bytes", INT, log.LOG_INDEX_INTERVAL_BYTES)
+LEADER_REPLICATION_THROTTLED_REPLICAS: Setting[tuple[str, ...]] = Setting(
+    "leader.replication.throttled.replicas",
+    LIST,
+    default=(),
+    check=REPLICAS,
+    dynamic=True,
+    doc="Replicas whose leaders send no faster than leader.replication.throttled.rate while they catch up.",
+)
 MAX_COMPACTION_LAG_MS = _topic("max.compaction.lag.ms", LONG, log.LOG_CLEANER_MAX_COMPACTION_LAG_MS)
 MAX_MESSAGE_BYTES = _topic("max.message.bytes", INT, log.MESSAGE_MAX_BYTES)
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = _topic("message.timestamp.after.max.ms", LONG, log.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS)
@@ -98,7 +121,9 @@ class TopicConfig:
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
     index_interval_bytes: int
+    leader_replication_throttled_replicas: tuple[str, ...]
     max_compaction_lag_ms: int
     max_message_bytes: int
     message_timestamp_after_max_ms: int
@@ -131,11 +156,21 @@ class TopicConfig:
         """The topic's own values where it has them, the broker's elsewhere; INVALID_CONFIG for a bad override."""
         own = check_topic_overrides(overrides or {})
         values: dict[str, Any] = {
-            name.replace(".", "_"): own[name] if name in own else broker.get(setting.fallbacks[0].setting)
+            name.replace(".", "_"): own[name] if name in own else inherited(broker, setting)
             for name, setting in TOPIC_SETTINGS.items()
         }
         policy = values.pop("cleanup_policy")
         return cls(cleanup_delete="delete" in policy, cleanup_compact="compact" in policy, **values)
+
+
+def inherited(broker: BrokerConfig, setting: Setting[Any]) -> Any:
+    """What a topic has that says nothing of its own: the broker's value, or the default where only topics have one."""
+    return broker.get(setting.fallbacks[0].setting) if setting.fallbacks else setting.default
+
+
+def throttles(replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
+    """Whether one of the settings that name throttled replicas names this one."""
+    return bool(replicas) and (replicas == ("*",) or f"{partition}:{broker_id}" in replicas)
 
 
 def check_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from millstream.config.setting import LONG_MAX
+from millstream.config.topic import throttles
+from millstream.metrics.throttle import Throttle
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
 from millstream.model.slices import FileSlice
@@ -80,6 +83,8 @@ class FollowerSession:
         self.standings: dict[Key, Standing] = {}
         #: Those with something to tell, maybe.
         self.pending: dict[Key, Standing] = {}
+        #: Until then something is held back from it.
+        self.held_until_ms = 0
         self._waiter: asyncio.Future[bool] | None = None
 
     def begin(self, broker_epoch: int, now_ms: int) -> None:
@@ -151,8 +156,16 @@ class FollowerSession:
 class Serving:
     """Every follower's sessions, and what they find."""
 
-    def __init__(self, replicas: Replicas, new_id: Callable[[], int], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        new_id: Callable[[], int],
+        now_ms: Callable[[], int],
+        throttle: Throttle | None = None,
+    ) -> None:
+        """``throttle`` is for followers that topics name and that still catch up."""
         self._replicas = replicas
+        self._throttle = throttle or Throttle(lambda: LONG_MAX)
         self._new_id = new_id
         self._now_ms = now_ms
         self._sessions: dict[int, FollowerSession] = {}
@@ -201,7 +214,8 @@ class Serving:
         rows, found = self.read(session, bytes_max)
         deadline_ms = self._now_ms() + max_wait_ms
         while (left_ms := deadline_ms - self._now_ms()) > 0 and not _is_enough(rows, found, min_bytes):
-            if not await session.wait(left_ms):
+            held_ms = session.held_until_ms - self._now_ms()
+            if not await session.wait(min(left_ms, held_ms) if held_ms > 0 else left_ms):
                 break
             for key in found:  # Too little so far: read again from the same place on.
                 session.mark(key)
@@ -272,16 +286,38 @@ class Serving:
         )
         if divergence is not None:
             row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
+        elif self._is_held_back(session, standing, partition, log):
+            session.pending[standing.key] = standing
         elif left > 0 or not found:
             records = log.read(wanted.fetch_offset, max(0, min(wanted.bytes_max, left)), log.end_offset)
             if records is not None and (records.length <= left or not found):
                 row.records = records
+                if _is_throttled(session, partition, log):
+                    self._throttle.spend(records.length, self._now_ms())
                 found[standing.key] = Found(partition, log, wanted.fetch_offset, records, row)
             elif records is not None:
                 session.pending[standing.key] = standing
         elif wanted.fetch_offset < log.end_offset:
             session.pending[standing.key] = standing
         return row
+
+    def _is_held_back(self, session: FollowerSession, standing: Standing, partition: Partition, log: Log) -> bool:
+        """Whether there is more for the follower, which it must not have yet; it is looked at again in time."""
+        if standing.wanted.fetch_offset >= log.end_offset or not _is_throttled(session, partition, log):
+            return False
+        now_ms = self._now_ms()
+        wait_ms = self._throttle.wait_ms(now_ms)
+        if wait_ms > 0:
+            session.held_until_ms = now_ms + wait_ms
+        return wait_ms > 0
+
+
+def _is_throttled(session: FollowerSession, partition: Partition, log: Log) -> bool:
+    named = log.config.leader_replication_throttled_replicas
+    return (
+        throttles(named, partition.topic_partition.partition, session.replica_id)
+        and session.replica_id not in partition.role.leadership.isr
+    )
 
 
 def _is_enough(rows: Mapping[Key, PartitionData], found: Mapping[Key, Found], min_bytes: int) -> bool:

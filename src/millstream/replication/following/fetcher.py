@@ -12,6 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from millstream.config.setting import LONG_MAX
+from millstream.config.topic import throttles
+from millstream.metrics.throttle import Throttle
 from millstream.model.clock import Clock
 from millstream.model.errors import ProtocolError
 from millstream.model.ids import Uuid
@@ -47,6 +50,8 @@ class FetchSettings:
     response_bytes_max: int = 10 * 1024 * 1024
     backoff_ms_max: int = 1_000
     timeout_ms: int = 30_000
+    #: For replicas that topics name, while they catch up.
+    throttle: Throttle = field(default_factory=lambda: Throttle(lambda: LONG_MAX))
 
 
 @dataclass(slots=True)
@@ -287,7 +292,20 @@ class Fetcher:
             self._dirty[id_] = None
             if log.needs_flush:
                 unflushed.append(log)
+            self._hold_back(id_, followed, len(row.records or b""))
         return len(row.records or b"")
+
+    def _hold_back(self, id_: Id, followed: Followed, size: int) -> None:
+        """Fetch the partition again only after a while, where it is throttled and has not caught up."""
+        named = followed.log.config.follower_replication_throttled_replicas
+        partition = followed.partition
+        if not throttles(named, partition.topic_partition.partition, self._broker_id):
+            return
+        if size and partition.leader_watermark > followed.log.end_offset:
+            now_ms = self._now_ms()
+            self._settings.throttle.spend(size, now_ms)
+            followed.place.pause(now_ms, self._settings.throttle.wait_ms(now_ms))
+            self._settle(id_, followed)
 
     def _drop(self, id_: Id) -> None:
         self._dirty.pop(id_, None)

@@ -116,6 +116,12 @@ class Place:
         self.due_ms = now_ms + min(BACKOFF_MS << min(self._failures, 16), self.backoff_ms_max)
         self._failures += 1
 
+    def pause(self, now_ms: int, pause_ms: int) -> None:
+        """Go on after this long; nothing has failed."""
+        self._resumes_as = self.state
+        self._enter(State.DELAYED)
+        self.due_ms = now_ms + pause_ms
+
     def resume(self, now_ms: int) -> bool:
         """Whether the delay is over; if so it is left."""
         if self.state is not State.DELAYED or now_ms < self.due_ms:
