@@ -1,7 +1,16 @@
 """What a reader shows of fetched batches."""
 
-from millstream.client.reader import visible_batches, whole_batches
+import asyncio
+from contextlib import aclosing
+
+from millstream.client.cluster import Cluster
+from millstream.client.reader import Read, Reader, visible_batches, whole_batches
+from millstream.model.ids import TopicPartition
 from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker
+from millstream.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from millstream.protocol.messages.metadata import MetadataRequest
+from millstream.protocol.schema import Request
+from tests.unit.client.scripted_broker import ScriptedBroker, metadata_of
 
 
 def batch(offset: int, *values: bytes, producer_id: int = -1) -> bytes:
@@ -60,3 +69,26 @@ def test_aborted_transactions_are_left_out_and_others_of_the_same_producer_are_n
 def test_a_transaction_that_began_before_the_fetch_is_left_out() -> None:
     fetched = batch(10, b"bad", producer_id=5) + marker(11, ABORT, 5)
     assert shown(fetched, [(5, 3)]) == []
+
+
+def test_a_partition_that_nobody_leads_does_not_hold_up_the_others() -> None:
+    def answer(request: Request) -> FetchResponse:
+        assert isinstance(request, FetchRequest)
+        (topic,) = request.topics
+        assert [partition.partition for partition in topic.partitions] == [1]
+        row = PartitionData(partition_index=1, high_watermark=1, records=batch(0, b"a"))
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=topic.topic_id, partitions=[row])])
+
+    async def scenario() -> Read:
+        async with ScriptedBroker() as broker:
+            leaders = {"orders": [-1, 1]}
+            broker.handlers[MetadataRequest.API_KEY] = metadata_of({1: broker.address}, leaders)
+            broker.handlers[FetchRequest.API_KEY] = answer
+            async with Cluster([broker.address]) as cluster:
+                starts = {TopicPartition("orders", number): 0 for number in range(2)}
+                async with aclosing(Reader(cluster, starts).read()) as reads:
+                    return await asyncio.wait_for(anext(reads), 10)
+
+    read = asyncio.run(scenario())
+    assert read.partition == TopicPartition("orders", 1)
+    assert [record.value for record in read.records] == [b"a"]
