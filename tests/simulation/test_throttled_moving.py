@@ -46,8 +46,8 @@ def test_a_throttled_move_takes_its_time_and_writes_do_not(side: str) -> None:
             await write(cluster, bytes([number]) * RECORD_BYTES)
         before = list(replicas_of(cluster))
         newcomer = other_than(cluster, *before).id
-        await set_config(cluster, TOPIC_KIND, TOPIC, f"{side}.replication.throttled.replicas", f"0:{newcomer}")
         throttled = leader_id(cluster) if side == "leader" else newcomer
+        await set_config(cluster, TOPIC_KIND, TOPIC, f"{side}.replication.throttled.replicas", f"0:{throttled}")
         await set_config(cluster, BROKER_KIND, str(throttled), f"{side}.replication.throttled.rate", str(RATE))
         await asyncio.sleep(1)
         begun_s = loop.time()

@@ -64,6 +64,18 @@ def replicas_of(millstream: Millstream, topic: str) -> list[list[int]]:
     return [row["replicas"] for row in described["partitions"]]
 
 
+def throttles_of(millstream: Millstream, topic: str) -> dict[int, str]:
+    """The rate of each broker that has one; none while the topic throttles nothing."""
+    own = {row["name"]: row for row in millstream("config", "describe", "topic", topic, "-o", "json").document}
+    if own["leader.replication.throttled.replicas"]["source"] != "topic":
+        return {}
+    found: dict[int, str] = {}
+    for broker in (1, 2, 3):
+        rows = millstream("config", "describe", "broker", broker, "-o", "json").document
+        found[broker] = {row["name"]: row["value"] for row in rows}["leader.replication.throttled.rate"]
+    return found
+
+
 def leader_of(millstream: Millstream, topic: str) -> int:
     [described] = millstream("topic", "describe", topic, "-o", "json").document
     return int(described["partitions"][0]["leader"] or -1)
@@ -77,12 +89,15 @@ def test_a_plan_is_made_carried_out_and_verified_and_leads_back(millstream: Mill
     plan.write_text(millstream("reassign", "plan", topic, "--brokers", "1,2", "-r", 2, "-o", "json").output)
     pending = millstream("reassign", "verify", str(plan), "-o", "json", code=1).document
     assert {row["state"] for row in pending} == {"elsewhere"}
-    begun = millstream("reassign", "execute", str(plan), "--save", str(back), "--wait")
+    begun = millstream("reassign", "execute", str(plan), "--save", str(back), "--wait", "--throttle", "10M")
     assert begun.lines == [f"moving {topic}-{number}" for number in range(4)]
     assert {row["state"] for row in millstream("reassign", "verify", str(plan), "-o", "json").document} == {"done"}
     assert all(sorted(replicas) == [1, 2] for replicas in replicas_of(millstream, topic))
     assert "every broker has its share" in millstream("reassign", "plan", topic, "--brokers", "1,2").output
-    millstream("reassign", "execute", str(back), "--wait")
+    millstream("reassign", "execute", str(back), "--wait", "--throttle", "10M")
+    assert throttles_of(millstream, topic) == {1: "10000000", 2: "10000000", 3: "10000000"}
+    millstream("reassign", "verify", str(back))
+    assert throttles_of(millstream, topic) == {}
     assert replicas_of(millstream, topic) == before
     assert len(millstream("consume", topic, "-o", "start", "-n", 100).lines) == 100
 

@@ -61,7 +61,7 @@ LEADER_REPLICATION_THROTTLED_RATE = Setting(
     default=LONG_MAX,
     check=at_least(0),
     dynamic=True,
-    doc="Bytes a second that this broker sends to replicas that its topics name as throttled and that still catch up.",
+    doc="Bytes a second that this broker sends of partitions that their topics throttle here, to those that catch up.",
 )
 FOLLOWER_REPLICATION_THROTTLED_RATE = Setting(
     "follower.replication.throttled.rate",
@@ -69,5 +69,5 @@ FOLLOWER_REPLICATION_THROTTLED_RATE = Setting(
     default=LONG_MAX,
     check=at_least(0),
     dynamic=True,
-    doc="Bytes a second that this broker fetches for replicas that its topics name as throttled and that catch up.",
+    doc="Bytes a second that this broker fetches of partitions that their topics throttle here, while it catches up.",
 )

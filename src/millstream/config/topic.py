@@ -72,7 +72,7 @@ LEADER_REPLICATION_THROTTLED_REPLICAS: Setting[tuple[str, ...]] = Setting(
     default=(),
     check=REPLICAS,
     dynamic=True,
-    doc="Replicas whose leaders send no faster than leader.replication.throttled.rate while they catch up.",
+    doc="Replicas that, as leaders, send no faster than leader.replication.throttled.rate to those that catch up.",
 )
 MAX_COMPACTION_LAG_MS = _topic("max.compaction.lag.ms", LONG, log.LOG_CLEANER_MAX_COMPACTION_LAG_MS)
 MAX_MESSAGE_BYTES = _topic("max.message.bytes", INT, log.MESSAGE_MAX_BYTES)

@@ -163,7 +163,7 @@ class Serving:
         now_ms: Callable[[], int],
         throttle: Throttle | None = None,
     ) -> None:
-        """``throttle`` is for followers that topics name and that still catch up."""
+        """``throttle`` is for what topics name, sent to followers that still catch up."""
         self._replicas = replicas
         self._throttle = throttle or Throttle(lambda: LONG_MAX)
         self._new_id = new_id
@@ -315,7 +315,7 @@ class Serving:
 def _is_throttled(session: FollowerSession, partition: Partition, log: Log) -> bool:
     named = log.config.leader_replication_throttled_replicas
     return (
-        throttles(named, partition.topic_partition.partition, session.replica_id)
+        throttles(named, partition.topic_partition.partition, partition.role.broker_id)
         and session.replica_id not in partition.role.leadership.isr
     )
 

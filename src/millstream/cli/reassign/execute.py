@@ -1,6 +1,9 @@
 """Begin to move partitions as a plan says; writers and readers go on.
 
 millstream reassign execute plan.json --save before.json --wait
+millstream reassign execute plan.json --throttle 50M
+
+A throttle stays until `millstream reassign verify` finds that all have arrived.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from millstream.cli.options import add_output_option
+from millstream.cli.options import add_output_option, positive
 from millstream.cli.reassign.document import add_file_argument
 
 if TYPE_CHECKING:
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_file_argument(parser)
     parser.add_argument("--save", metavar="FILE", help="write where they are now there, as a plan that leads back")
+    parser.add_argument(
+        "--throttle",
+        type=positive,
+        metavar="BYTES",
+        help="copy so many bytes a second at most, out of and into each broker",
+    )
     parser.add_argument("--wait", action="store_true", help="return when all of them have arrived")
     add_output_option(parser)
 
@@ -31,6 +40,10 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     plan = read_plan(args.file)
     if args.save:
         write_plan(args.save, {key: (await cluster.partition(key)).replicas for key in plan})
+    if args.throttle:
+        from millstream.cli.reassign.throttle import slow_down
+
+        await slow_down(cluster, plan, args.throttle)
     outcomes = await move(cluster, plan)
     code = report(outcomes, "moving", args.output, noun="partition")
     if args.wait:

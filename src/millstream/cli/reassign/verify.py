@@ -1,6 +1,8 @@
 """Show how far a plan is; ends with 1 while a partition is not where it should be.
 
 millstream reassign verify plan.json
+
+Once all are there, throttles that slowed them down are taken off.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     from millstream.cli.output import show
     from millstream.cli.reassign.document import read_plan
     from millstream.cli.reassign.progress import DONE, states
+    from millstream.cli.reassign.throttle import speed_up
 
-    rows = await states(cluster, read_plan(args.file))
+    plan = read_plan(args.file)
+    rows = await states(cluster, plan)
     show(rows, args.output, ("topic", "partition", "state", "target", "replicas", "in_sync"))
-    return 0 if all(row["state"] == DONE for row in rows) else 1
+    if not all(row["state"] == DONE for row in rows):
+        return 1
+    await speed_up(cluster, {key.topic for key in plan})
+    return 0
