@@ -20,9 +20,10 @@ class Part(Enum):
     FOLLOWER = "follower"
 
 
-#: part -> the parts it may take next.  A leader that is told a higher epoch stays leader under the new one.
+#: part -> the parts it may take next.  A leader that is told a higher epoch stays leader under the new one, and one
+#: whose log could not be opened is told to stop without ever having begun.
 TRANSITIONS: dict[Part, set[Part]] = {
-    Part.IDLE: {Part.LEADER, Part.FOLLOWER},
+    Part.IDLE: {Part.LEADER, Part.FOLLOWER, Part.IDLE},
     Part.LEADER: {Part.LEADER, Part.FOLLOWER, Part.IDLE},
     Part.FOLLOWER: {Part.LEADER, Part.FOLLOWER, Part.IDLE},
 }
