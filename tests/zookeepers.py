@@ -1,23 +1,13 @@
 """Real ZooKeeper servers for tests."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from millstream.cli.cluster.zookeeper import HOST, Ports, ZooKeeperServer
+from millstream.cli.cluster.zookeeper import Ports, ZooKeeperServer, free_ports
 
 #: A test's tree need not survive the machine, and an fsync may take long where others test too.
 OPTIONS = ("-Dzookeeper.forceSync=no",)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from millstream.cli.cluster.zookeeper import free_ports
 from tests.system.broker_process import BrokerFailed, BrokerProcess
 from tests.system.command import Millstream
-from tests.zookeepers import free_ports
 
 SESSION_TIMEOUT_MS = 3_000
 

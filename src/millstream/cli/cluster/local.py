@@ -10,11 +10,10 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millstream.cli.cluster.zookeeper import HOST, Ports, ZooKeeperServer, find_jars, find_java
+from millstream.cli.cluster.zookeeper import HOST, Ports, ZooKeeperServer, find_jars, find_java, free_ports
 from millstream.cli.failure import CommandFailed
 
 #: Where ZooKeeper's ports lie above the brokers': for clients, for its peers, for elections.
@@ -177,11 +176,7 @@ def _ports(plan: Plan) -> tuple[list[Ports], list[int]]:
         brokers = [plan.port + number for number in range(plan.brokers)]
         _check_free([*brokers, *(port for ports in ensemble for port in ports)])
         return ensemble, brokers
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(3 * plan.zookeepers)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        free = [each.getsockname()[1] for each in sockets]
+    free = free_ports(3 * plan.zookeepers)
     return [Ports(*free[3 * number : 3 * number + 3]) for number in range(plan.zookeepers)], [0] * plan.brokers
 
 

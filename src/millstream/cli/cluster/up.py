@@ -66,7 +66,7 @@ async def _run(cluster: LocalCluster) -> int:
 
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     running = asyncio.create_task(_serve(cluster))
     told = asyncio.create_task(stopping.wait())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import re
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ appender.file.layout.pattern = %d %p %c{{1}}: %m%n
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
 """
+#: Below those that systems give to outgoing connections.
+PORTS = range(15_000, 30_000)
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 PAUSE_S = 0.02
@@ -156,6 +159,23 @@ class ZooKeeperServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now, and that the system gives to nobody who connects.
+
+    A client that keeps trying to reach a server which is down would otherwise be given its port one day.
+    """
+    with ExitStack() as held:
+        found: list[int] = []
+        for port in random.sample(PORTS, len(PORTS)):
+            probe = held.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise CommandFailed(f"no {count} ports are free from {PORTS.start} to {PORTS.stop - 1}; choose some with --port")
 
 
 def find_java(environ: Mapping[str, str]) -> str:

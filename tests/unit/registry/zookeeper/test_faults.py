@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from millstream.cli.cluster.zookeeper import ZooKeeperServer
+from millstream.cli.cluster.zookeeper import ZooKeeperServer, free_ports
 from millstream.config.zookeeper import parse_ensemble
 from millstream.registry.tree import BadVersion, Create, NodeExists, RegistryFailure, SessionExpired, Set
 from millstream.registry.zookeeper.registry import ZooKeeperRegistry
 from millstream.registry.zookeeper.unanswered import was_done
 from tests.unit.registry.backends import expire, settled
-from tests.zookeepers import free_ports, running
+from tests.zookeepers import running
 
 SESSION_TIMEOUT_MS = 3_000
 
@@ -130,6 +130,37 @@ def test_watches_hear_what_changed_while_the_connection_was_lost(server: ZooKeep
             await other.create("/absent/child/deep")
             await settled(watching)
             assert heard["node"] > before["node"] and heard["absent"] > before["absent"]
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_reads_at_every_call_sees_the_last_value_through_lost_connections(
+    server: ZooKeeperServer,
+) -> None:
+    async def scenario() -> None:
+        async with opened(server.address, "through") as watching, opened(server.address, "through") as other:
+            await other.create("/node", b"0")
+            seen = [0]
+            due = asyncio.Event()
+            await watching.watch("/node", due.set)
+
+            async def read() -> None:
+                while seen[-1] < 300:
+                    await due.wait()
+                    due.clear()
+                    seen.append(int((await watching.get("/node")).data))
+
+            async def lose_connections() -> None:
+                while True:
+                    watching._session._handler.hang_up()
+                    await asyncio.sleep(0.02)
+
+            reader, losing = asyncio.create_task(read()), asyncio.create_task(lose_connections())
+            for number in range(1, 301):
+                await other.set("/node", str(number).encode())
+            await asyncio.wait_for(reader, 20)
+            losing.cancel()
+            assert seen == sorted(seen)
 
     asyncio.run(scenario())
 
