@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.broker.cluster_view import FULL
 from millstream.broker.routes import Router
+from millstream.broker.strays import set_aside_strays
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import (
@@ -106,6 +107,8 @@ class Orders:
         answer = broker.cluster.update(told)
         if answer.error_code:
             return answer
+        if told.type == FULL:
+            set_aside_strays(broker, told)
         after = broker.cluster.shapes(named)
         broker.settings.forget_topics(named - after.keys())
         broker.coordinators.topics_changed(name for name in named if before.get(name) != after.get(name))

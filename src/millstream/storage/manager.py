@@ -194,13 +194,20 @@ class Logs:
             if not own:
                 self.set_topic_id(log, topic_id)
 
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Keep the partition's log out of the way, for it has no part in anything here any more."""
+        self._logs.pop(topic_partition, None)
+        for directory in self._online():
+            if topic_partition in directory.logs:
+                self._set_aside(directory.logs[topic_partition])
+
     def _set_aside(self, log: Log) -> None:
         del log.directory.logs[log.topic_partition]
         if log.is_offline:
             return  # It cannot be moved; whoever opens the directory next finds it again.
         try:
             path = trimming.set_aside(log)
-            _log.warning("%s is of a topic that is no more: it is kept as %s", log.folder, path)
+            _log.warning("%s is of nothing that is here any more: it is kept as %s", log.folder, path)
         except ProtocolError:
             return  # Its directory is offline now, which is known and was reported.
 
