@@ -89,6 +89,7 @@ sql: SELECT value FROM {source} WHERE CAST(value AS int) % 2 = 0
 sink: {{topic: {target}, format: raw}}
 """)
     arguments = ["-b", broker.address, "--checkpoint", str(tmp_path / "kept"), "--master", "local[2]"]
+    arguments += ["-c", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     with running(str(file), *arguments) as command:
         command.wait_for(lambda: command.figure("batches_total") >= 3)
         os.kill(command.driver, signal.SIGKILL)
