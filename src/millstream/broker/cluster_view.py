@@ -1,11 +1,13 @@
 """The cluster as the controller last described it: what Metadata and its kin answer from."""
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid
+from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -74,10 +76,17 @@ class ClusterView:
             self._update_topic(state.topic_name, state.topic_id, state.partition_states)
         return UpdateMetadataResponse()
 
-    @property
-    def is_known(self) -> bool:
-        """Whether any controller has described the cluster yet."""
-        return self.controller_id >= 0
+    def hear(self, order: LeaderAndIsrRequest) -> None:
+        """Take over the leaders that an order names, ahead of the news: whoever was refused here asks here for them."""
+        for told in order.topic_states:
+            topic = self.topics.get(told.topic_name)
+            if topic is None or topic.topic_id != told.topic_id:
+                continue
+            for role in told.partition_states:
+                known = topic.partitions.get(role.partition_index)
+                if known is not None and known.leader_epoch < role.leader_epoch:
+                    state = topic.partitions[role.partition_index] = copy(known)
+                    state.leader, state.leader_epoch, state.isr = role.leader, role.leader_epoch, role.isr
 
     def endpoints(self, listener: str) -> list[Endpoint]:
         """Where a client that came by ``listener`` finds the brokers: by the same one, where they have it."""

@@ -41,16 +41,14 @@ class Orders:
     async def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead or follow each partition; one that tells everything ends the part in all that it does not name."""
         broker = self._broker
-        try:
-            await broker.settings.load_topics([topic.topic_name for topic in order.topic_states])
-        except SessionExpired as error:  # Whoever is registered anew is told everything anew.
-            raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, str(error)) from error
+        await self._load([topic.topic_name for topic in order.topic_states])
         answer = LeaderAndIsrResponse()
         for share in _shares(order):
             part = broker.replicas.follow(share)
             if part.error_code:
                 return part
             answer.topics += part.topics
+            broker.cluster.hear(share)
             await asyncio.sleep(0)
         if order.type == FULL:
             await self.stop_replicas(self._unnamed(order))
@@ -87,6 +85,13 @@ class Orders:
             await asyncio.sleep(0)
         return answer
 
+    async def _load(self, topics: list[str]) -> None:
+        """Know the topics' settings; an order is stale where the session ends meanwhile, for all is told anew then."""
+        try:
+            await self._broker.settings.load_topics(topics)
+        except SessionExpired as error:
+            raise ProtocolError(ErrorCode.STALE_BROKER_EPOCH, str(error)) from error
+
     async def update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take over what the controller says of the cluster."""
         broker = self._broker
@@ -99,7 +104,7 @@ class Orders:
             if topic.topic_name not in known or known[topic.topic_name].topic_id != topic.topic_id
         ]
         if fresh:  # Their settings came with them, unannounced, and are asked for here whether or not a replica is.
-            await broker.settings.load_topics(fresh)
+            await self._load(fresh)
         named = {topic.topic_name for topic in told.topic_states}
         if told.type == FULL:
             named |= broker.cluster.topics.keys()

@@ -160,6 +160,7 @@ class InSync:
             elif partition.role.leading is not None:
                 logger.info("%s: the controller refused %s: %s", partition.topic_partition, proposal, refusal.name)
                 partition.role.leading.refused(proposal, refusal, self._now_ms())
+                partition.in_sync_changed()  # What waited for a replica that may not join waits no more.
             self._noticed[partition] = None
 
 

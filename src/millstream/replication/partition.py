@@ -110,6 +110,12 @@ class Partition:
         return self._watermark
 
     @property
+    def watermark_to_keep(self) -> int:
+        """What may be written down of the watermark: not past a cut that a loss of power could undo."""
+        cut_offset = None if self.log is None else self.log.cut_offset
+        return self._watermark if cut_offset is None else min(self._watermark, cut_offset)
+
+    @property
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended, and how is known to every in-sync replica."""
         log, watermark = self.log, self._watermark
@@ -357,9 +363,9 @@ class Partition:
         self._advance(log)
 
     def in_sync_changed(self) -> None:
-        """The controller granted another in-sync set, by which the watermark may move."""
-        if self.role.part is Part.LEADER:
-            self._advance(self._log())
+        """The controller granted another in-sync set, or refused one: by either the watermark may move."""
+        if self.role.part is Part.LEADER and self.log is not None and not self.log.is_offline:
+            self._advance(self.log)
             self._purgatory.wake(self)
 
     def _grew(self, leading: Leading, end_before: int) -> None:
