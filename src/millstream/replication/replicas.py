@@ -92,7 +92,7 @@ class Replicas:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
-        return self._high_watermarks | {partition.topic_partition: partition.high_watermark for partition in self}
+        return self._high_watermarks | {partition.topic_partition: partition.watermark_to_keep for partition in self}
 
     def wake(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Let whoever waits for these partitions look again, for their logs have failed."""

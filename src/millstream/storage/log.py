@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
 from millstream.model.batch import (
-    HEADER_BYTES,
     LOG_OVERHEAD,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
-    crc_holds,
-    header_at,
     stamp,
     stamp_append_time,
 )
@@ -34,11 +31,10 @@ from millstream.storage.leader_epochs import LeaderEpochs
 from millstream.storage.producer_state import ProducerStates, RememberedBatch, end_marker
 from millstream.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from millstream.storage.segments import Segments
+from millstream.storage.sent_batches import Batches, batches_from_leader
 from millstream.storage.snapshots import Snapshots
 from millstream.storage.walk import DamagedBatch
 
-#: A batch in a request, by where it starts, and its header.
-Batches = Sequence[tuple[int, BatchHeader]]
 #: Places of this many recent batches at least are at hand, so that reads at the tail touch no index.
 RECENT_BATCHES = 1024
 LOG_APPEND_TIME_TYPE = "LogAppendTime"
@@ -62,6 +58,7 @@ class Log:
         "_recent_offsets",
         "_recent_positions",
         "config",
+        "cut_offset",
         "damage",
         "directory",
         "end_offset",
@@ -103,6 +100,8 @@ class Log:
         self.snapshots = Snapshots(directory.files, directory.open_files, self.folder)
         self.segments = Segments(directory, self.folder)
         self.flusher = Flusher(self)
+        #: Where the log was cut, while a loss of power could still bring back what was behind it.
+        self.cut_offset: int | None = None
         self.is_deleted = False
         self.unflushed_batches = 0
         self.unflushed_bytes = 0
@@ -183,7 +182,7 @@ class Log:
         """Append what the leader sent, its offsets and epochs as they are; a batch cut short at the end is left out."""
         if self.directory.failure is not None:
             raise self.directory.refusal()
-        batches = self._sent_by_leader(records)
+        batches = batches_from_leader(records, self.end_offset)
         if not batches:
             return
         at, last = batches[-1]
@@ -201,24 +200,6 @@ class Log:
         self.epochs.rewrite()
         self._write(records, first_offset, last.last_offset, max_timestamp, now_ms)
         self._note(records, batches, first_offset, NO_TIMESTAMP, now_ms, is_stamped=True)
-
-    def _sent_by_leader(self, records: memoryview) -> Batches:
-        batches, at, expected = [], 0, self.end_offset
-        while at + HEADER_BYTES <= len(records):
-            header = header_at(records, at)
-            if header.length < HEADER_BYTES - LOG_OVERHEAD or header.base_offset < expected:
-                raise ProtocolError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"the leader sent offset {header.base_offset} where {expected} comes next",
-                )
-            if at + header.size > len(records):
-                break
-            if not crc_holds(records, at, header):
-                raise ProtocolError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a batch from the leader does not match")
-            batches.append((at, header))
-            at += header.size
-            expected = header.next_offset
-        return batches
 
     def _check(
         self, records: memoryview, batches: Batches, config: TopicConfig, is_client: bool
@@ -492,6 +473,7 @@ class Log:
         self._active = self.segments.active
         self._forget_recent()
         self.end_offset = end_offset
+        self.cut_offset = end_offset if self.cut_offset is None else min(self.cut_offset, end_offset)
         self.flusher.note_cut(end_offset)
         self.directory.on_cut(self)
         if self.recovery_point > end_offset:

@@ -9,7 +9,7 @@ from millstream.metrics.traffic import TopicTraffic
 from millstream.model.batch import header_at
 from millstream.model.errors import ErrorCode
 from millstream.model.records import Record
-from millstream.replication.partition import ALL_IN_SYNC, Partition
+from millstream.replication.partition import Partition
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership
 from millstream.storage.log import AppendOutcome, Log
@@ -75,6 +75,10 @@ class Replica:
         piece = self.log.read(offset, 1 << 20, self.log.end_offset)
         return b"" if piece is None else piece.read()
 
+    def all_bytes(self) -> bytes:
+        """Every byte of the log."""
+        return b"".join(segment.reader().read(0, segment.size) for segment in self.log.segments)
+
     def copy_from(self, leader: "Replica") -> None:
         """Append all that the leader has, and take its marks over."""
         while self.log.end_offset < leader.log.end_offset:
@@ -82,6 +86,3 @@ class Replica:
         if leader.partition.role.leading is not None:
             leader.partition.fetched_by(self.id, self.log.end_offset)
         self.partition.heed(leader.partition.high_watermark, leader.log.start_offset)
-
-
-__all__ = ["ALL_IN_SYNC", "REPLICAS", "Replica"]

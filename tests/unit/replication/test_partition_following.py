@@ -7,9 +7,10 @@ import pytest
 from millstream.model.batch import header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import ABORT, COMMIT, encode_marker
+from millstream.replication.partition import ALL_IN_SYNC
 from millstream.storage.checkpoint import decode_epochs
 from millstream.storage.log import Log
-from tests.unit.replication.replica import ALL_IN_SYNC, Replica
+from tests.unit.replication.replica import Replica
 from tests.unit.storage.ground import NOW_MS, SetClock, batch, idempotent
 
 PRODUCER = 7

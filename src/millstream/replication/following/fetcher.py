@@ -132,14 +132,14 @@ class Fetcher:
         try:
             while self._followed:
                 self._resume()
-                if self._may_ask():
-                    self._ask()
-                    continue
-                await self._happening()
-                while self._asked and self._asked[0].answer.done():
-                    await self._take(self._asked.popleft())
                 if any(followed.place.state is State.ASTRAY for followed in self._odd.values()):
                     await self._find_way()
+                elif self._may_ask():
+                    self._ask()
+                else:
+                    await self._happening()
+                    while self._asked and self._asked[0].answer.done():
+                        await self._take(self._asked.popleft())
         finally:
             self._forget_asked()
         if self._session.id != NO_SESSION:
@@ -273,7 +273,8 @@ class Fetcher:
 
     def _forget_asked(self) -> None:
         for asked in self._asked:
-            asked.answer.cancel()
+            if not asked.answer.cancel() and not asked.answer.cancelled():
+                asked.answer.exception()  # It failed as well; nobody needs to be told twice.
         self._asked.clear()
 
     def _take_row(self, id_: Id, row: PartitionData, asked: _Asked, unflushed: list[Log]) -> int:

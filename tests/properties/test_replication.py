@@ -1,0 +1,324 @@
+"""Three replicas of a partition and a controller, in any order of events: what was once shown is never lost.
+
+Logs, roles, in-sync sets, what a leader serves and what a follower makes of it are the broker's own; the test is the
+network between them (answers come late, or never) and the controller (whose word comes late, too).
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.slices import FileSlice
+from millstream.protocol.messages.fetch import PartitionData
+from millstream.replication.fetch_sessions import Key, Wanted
+from millstream.replication.following.followed import Followed
+from millstream.replication.following.place import Position, State
+from millstream.replication.leading import Proposal
+from millstream.replication.partition import Partition
+from millstream.replication.role import Part
+from millstream.replication.serving import FollowerSession, Serving
+from tests.unit.replication.replica import REPLICAS, Replica
+from tests.unit.storage.ground import TOPIC_ID, TP, SetClock, batch
+
+KEY = Key("", TOPIC_ID, TP.partition)
+LAG_MS = 30_000
+MIN_INSYNC = 2
+SETTINGS: dict[str, Any] = {"segment_bytes": 400, "index_interval_bytes": 100, "min_insync_replicas": MIN_INSYNC}
+
+
+class OnePartition:
+    """As much of ``Replicas`` as serving needs."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def topic_name(self, _: bytes) -> str:
+        return TP.topic
+
+    def find(self, _topic: str, _index: int) -> Partition:
+        return self._partition
+
+
+class Node:
+    """A broker: its replica, what it serves, and what it has asked its leader."""
+
+    def __init__(self, broker_id: int, clock: SetClock) -> None:
+        self.replica = Replica(broker_id, clock, **SETTINGS)
+        self.clock = clock
+        self.life = 0
+        #: The watermark as it was last written down.
+        self.mark = 0
+        self.begin()
+
+    def begin(self) -> None:
+        self.serving = Serving(OnePartition(self.replica.partition), lambda: 1, lambda: 0)  # type: ignore[arg-type]
+        self.sessions: dict[int, FollowerSession] = {}
+        self.followed: Followed | None = None
+        #: The answer on its way here, and where it was asked from.
+        self.answer: tuple[Position, PartitionData] | None = None
+        self.proposal: Proposal | None = None
+
+    @property
+    def partition(self) -> Partition:
+        return self.replica.partition
+
+    def serve(self, replica: int, life: int, position: Position) -> PartitionData | None:
+        """Answer a follower's fetch; None when there is no news."""
+        session = self.sessions.setdefault(replica, FollowerSession(replica, replica, life, lambda: False))
+        session.begin(life, self.clock.ms)
+        session.name(KEY, Wanted(position.offset, 200, position.leader_epoch, position.last_epoch))
+        rows, _ = self.serving.read(session, 1 << 20)
+        row = rows.get(KEY)
+        if row is not None and row.records:
+            assert isinstance(row.records, FileSlice)
+            row.records = row.records.read()
+        return row
+
+
+class Replication:
+    """The controller's state, the brokers, and every record that some consumer may have seen."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.clock = SetClock()
+        self.shown: list[bytes] = []
+        self.count = 0
+        self.nodes = {broker_id: Node(broker_id, self.clock) for broker_id in REPLICAS}
+        self.alive = set(REPLICAS)
+        self.leader, self.epoch, self.version = 1, 0, 0
+        self.isr: tuple[int, ...] = REPLICAS
+        #: Brokers that have not heard the controller's last word.
+        self.untold: set[int] = set(REPLICAS)
+        for broker_id in REPLICAS:
+            self.tell(broker_id)
+
+    # The controller.
+
+    def tell(self, broker_id: int) -> None:
+        self.untold.discard(broker_id)
+        node = self.nodes[broker_id]
+        before = node.partition.role.leadership
+        node.replica.told(self.leader, self.epoch, self.isr, self.version)
+        role = node.partition.role
+        if role.part is Part.LEADER or self.leader < 0:
+            node.followed = None
+        elif node.followed is None or before.leader_epoch != self.epoch:
+            node.followed = Followed(node.partition, 1_000)
+        self.look(node)
+
+    def decide(self, leader: int, isr: tuple[int, ...]) -> None:
+        if leader != self.leader:
+            self.epoch += 1
+        self.leader, self.isr = leader, isr
+        self.version += 1
+        self.untold = set(REPLICAS)
+
+    def elect(self) -> None:
+        """Somebody in sync leads, if one is alive."""
+        if self.leader not in self.alive:
+            self.decide(next((id_ for id_ in self.isr if id_ in self.alive), -1), self.isr)
+
+    def hear(self) -> None:
+        """Some brokers hear the controller's word."""
+        for broker_id in sorted(self.untold & self.alive):
+            if self.rng.random() < 0.7:
+                self.tell(broker_id)
+
+    def grant(self) -> None:
+        """Answer leaders' proposals, if they are not out of date; the answers may be lost on their way back."""
+        for broker_id in sorted(self.alive):
+            if self.nodes[broker_id].proposal is not None:
+                self.answer(self.nodes[broker_id], lost=self.rng.random() < 0.2)
+
+    def answer(self, node: Node, lost: bool) -> None:
+        proposal, node.proposal = node.proposal, None
+        assert proposal is not None
+        isr = tuple(replica for replica, _ in proposal.isr)
+        code = ErrorCode.NONE
+        if proposal.leader_epoch != self.epoch or node.replica.id != self.leader:
+            code = ErrorCode.FENCED_LEADER_EPOCH
+        elif isr != self.isr and proposal.partition_epoch != self.version:
+            code = ErrorCode.INVALID_UPDATE_VERSION
+        elif any(id_ not in self.alive or life not in (-1, self.nodes[id_].life) for id_, life in proposal.isr):
+            code = ErrorCode.INELIGIBLE_REPLICA
+        elif isr != self.isr:
+            self.decide(self.leader, isr)
+        role = node.partition.role
+        if lost:
+            code = ErrorCode.REQUEST_TIMED_OUT
+        if code and role.leading is not None:
+            role.leading.refused(proposal, code, self.clock.ms)
+        elif not code and role.granted(proposal, isr, self.version, self.clock.ms):
+            node.partition.in_sync_changed()
+        self.look(node)
+
+    # Brokers.
+
+    def write(self) -> None:
+        """Whoever believes to lead takes records."""
+        leading = [id_ for id_ in sorted(self.alive) if self.nodes[id_].partition.role.part is Part.LEADER]
+        if leading:
+            node = self.nodes[self.rng.choice(leading)]
+            self.count += 1
+            records = batch(self.rng.randint(1, 3), value=b"%d" % self.count)
+            try:
+                node.replica.write(records, acks=self.rng.choice((1, -1)))
+            except ProtocolError as refusal:
+                assert refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS
+            self.look(node)
+
+    def ask_one(self) -> None:
+        self.ask(self.rng.choice(REPLICAS))
+
+    def ask(self, broker_id: int) -> None:
+        """A follower fetches; its leader answers at once, and the answer is on its way."""
+        node = self.nodes[broker_id]
+        if broker_id not in self.alive or node.followed is None or node.answer is not None:
+            return
+        node.followed.place.resume(1 << 60)
+        leader = node.partition.role.leadership.leader
+        if leader not in self.alive:
+            return
+        if node.followed.place.state is State.FETCHING:
+            position = node.followed.place.position
+            row = self.nodes[leader].serve(broker_id, node.life, position)
+            self.look(self.nodes[leader])
+            if row is not None:
+                node.answer = (position, row)
+        elif node.followed.place.state is State.ASTRAY:
+            log = self.nodes[leader].replica.log
+            node.followed.bounded((log.start_offset, log.end_offset), self.clock.ms)
+
+    def replicate(self) -> None:
+        """Some followers fetch and take what comes."""
+        for broker_id in self.rng.sample(REPLICAS, self.rng.randint(1, 3)):
+            for _ in range(self.rng.randint(1, 3)):
+                self.ask(broker_id)
+                self.take(broker_id)
+
+    def take_one(self) -> None:
+        self.take(self.rng.choice(REPLICAS), is_lost=self.rng.random() < 0.2)
+
+    def take(self, broker_id: int, *, is_lost: bool = False) -> None:
+        """An answer arrives, or does not."""
+        node = self.nodes[broker_id]
+        answer, node.answer = node.answer, None
+        if answer is None or is_lost or node.followed is None or broker_id not in self.alive:
+            return
+        position, row = answer
+        if node.followed.place.is_answered_by(position):
+            node.followed.take(row, self.clock.ms)
+        self.look(node)
+
+    def propose(self) -> None:
+        """Time passes, and leaders look after their followers."""
+        self.clock.ms += self.rng.choice((100, LAG_MS // 2, LAG_MS + 1))
+        for broker_id in sorted(self.alive):
+            node = self.nodes[broker_id]
+            role = node.partition.role
+            if role.leading is not None and node.proposal is None:
+                node.proposal = role.leading.propose(
+                    role.leadership.leader_epoch,
+                    role.leadership.partition_epoch,
+                    node.life,
+                    node.partition.high_watermark,
+                    node.replica.log.end_offset,
+                    self.clock.ms,
+                    LAG_MS,
+                )
+        if self.rng.random() < 0.7:
+            self.grant()
+
+    def die(self) -> None:
+        """Without power what was not flushed is lost, but not of the last one in sync: all could be lost with it."""
+        broker_id, power = self.rng.choice(REPLICAS), self.rng.random() < 0.5
+        if broker_id not in self.alive or (power and self.isr == (broker_id,)):
+            return
+        node = self.nodes[broker_id]
+        if self.rng.random() < 0.5:
+            node.replica.log.flush()
+        node.mark = self.rng.randint(node.mark, max(node.mark, node.partition.watermark_to_keep))
+        (node.replica.files.crash if power else node.replica.files.kill)()
+        self.alive.discard(broker_id)
+        node.begin()
+        for other in self.nodes.values():
+            other.sessions.pop(broker_id, None)
+        if len(self.isr) > 1 and broker_id in self.isr:
+            self.decide(self.leader, tuple(id_ for id_ in self.isr if id_ != broker_id))
+        self.elect()
+
+    def come_back(self) -> None:
+        dead = [id_ for id_ in REPLICAS if id_ not in self.alive]
+        if dead:
+            node = self.nodes[self.rng.choice(dead)]
+            node.replica.start(node.mark)
+            node.life += 1
+            node.begin()
+            self.alive.add(node.replica.id)
+            self.elect()
+            self.tell(node.replica.id)
+
+    # What must hold.
+
+    def look(self, node: Node) -> None:
+        """Whatever a consumer may read here must be what anybody was ever shown."""
+        upper = node.partition.high_watermark
+        values = [record.value or b"" for record in node.replica.records if record.offset < upper]
+        both = min(len(values), len(self.shown))
+        assert values[:both] == self.shown[:both], f"broker {node.replica.id} shows something else"
+        self.shown += values[both:]
+
+    def check(self) -> None:
+        """Whoever leads has all that was shown."""
+        if self.leader in self.alive and self.leader not in self.untold:
+            values = [record.value for record in self.nodes[self.leader].replica.records]
+            assert values[: len(self.shown)] == self.shown, f"broker {self.leader} leads and has lost records"
+
+    def calm(self) -> None:
+        """Once everybody is back and nothing fails, all logs become the same."""
+        while len(self.alive) < len(REPLICAS):
+            self.come_back()
+        for _ in range(400):
+            for broker_id in REPLICAS:
+                self.tell(broker_id)
+                self.ask(broker_id)
+                self.take(broker_id)
+            if self.all_agree():
+                return
+        raise AssertionError("the replicas do not agree")
+
+    def all_agree(self) -> bool:
+        logs = [node.replica.log for node in self.nodes.values()]
+        if len({log.end_offset for log in logs}) > 1:
+            return False
+        return len({node.replica.all_bytes() for node in self.nodes.values()}) == 1
+
+
+#: What happens, and how often.
+EVENTS: dict[Callable[[Replication], None], int] = {
+    Replication.write: 6,
+    Replication.replicate: 8,
+    Replication.ask_one: 3,
+    Replication.take_one: 3,
+    Replication.hear: 5,
+    Replication.propose: 4,
+    Replication.grant: 1,
+    Replication.die: 2,
+    Replication.come_back: 3,
+}
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_what_was_once_shown_is_never_lost_and_all_replicas_come_to_agree(seed: int) -> None:
+    rng = random.Random(seed)
+    replication = Replication(rng)
+    for event in rng.choices(list(EVENTS), list(EVENTS.values()), k=80):
+        event(replication)
+        replication.check()
+    replication.calm()
+    replication.check()
