@@ -92,6 +92,10 @@ class ClusterView:
         """Where a client that came by ``listener`` finds the brokers: by the same one, where they have it."""
         return [found[listener] for found in self.brokers.values() if listener in found]
 
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each live broker."""
+        return {broker_id: next(iter(found.values())).rack for broker_id, found in self.brokers.items() if found}
+
     def name_of(self, topic_id: Uuid) -> str | None:
         """The topic of that id, if there is one."""
         return self._names.get(topic_id)

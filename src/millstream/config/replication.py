@@ -1,6 +1,8 @@
 """Broker settings of replication: how followers fetch, and who counts as in sync."""
 
-from millstream.config.setting import INT, LONG, MIB, SECOND_MS, Setting, at_least
+from millstream.config.setting import INT, LONG, MIB, SECOND_MS, STRING, Check, Setting, at_least
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 REPLICA_LAG_TIME_MAX_MS = Setting(
     "replica.lag.time.max.ms",
@@ -50,4 +52,11 @@ REPLICA_SOCKET_TIMEOUT_MS = Setting(
     default=30 * SECOND_MS,
     check=at_least(1),
     doc="How long a follower waits for its leader's answer; more than replica.fetch.wait.max.ms.",
+)
+REPLICA_SELECTOR_CLASS = Setting[str | None](
+    "replica.selector.class",
+    STRING,
+    default=None,
+    check=Check(f"empty, or {RACK_AWARE}", lambda name: name in ("", RACK_AWARE, RACK_AWARE.rpartition(".")[2])),
+    doc="Set to RackAwareReplicaSelector, consumers are sent to an in-sync replica in their own rack (client.rack).",
 )

@@ -447,8 +447,8 @@ class Partition:
         return log.read(offset, bytes_max, upper)
 
     def divergence(self, fetch_offset: int, last_fetched_epoch: int) -> Divergence | None:
-        """Where a follower must cut its log before it goes on, if it must."""
-        epoch, end_offset = self.leader_log().epochs.end_offset_for(last_fetched_epoch)
+        """Where a follower must cut its log before it goes on, or a reader has lost its place, if so."""
+        epoch, end_offset = self._log().epochs.end_offset_for(last_fetched_epoch)
         if end_offset < 0:
             raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {last_fetched_epoch} is not known here")
         if epoch < last_fetched_epoch or end_offset < fetch_offset:

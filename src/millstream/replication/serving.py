@@ -58,6 +58,8 @@ class Standing:
 
     def changed(self) -> None:
         self.session.pending[self.key] = self
+        if self.session.is_eager:
+            self.session.wake()
 
     def watch(self, partition: Partition | None) -> None:
         """Be told of this partition's changes from now on."""
@@ -80,6 +82,8 @@ class FollowerSession:
         #: Whether nobody can ask for this session any more.
         self.is_gone = is_gone
         self.pulse = Pulse()
+        #: Whether the follower is to hear of watermarks at once, for consumers read from it.
+        self.is_eager = False
         self.standings: dict[Key, Standing] = {}
         #: Those with something to tell, maybe.
         self.pending: dict[Key, Standing] = {}
@@ -214,6 +218,8 @@ class Serving:
         rows, found = self.read(session, bytes_max)
         deadline_ms = self._now_ms() + max_wait_ms
         while (left_ms := deadline_ms - self._now_ms()) > 0 and not _is_enough(rows, found, min_bytes):
+            if rows and session.is_eager:
+                break
             held_ms = session.held_until_ms - self._now_ms()
             if not await session.wait(min(left_ms, held_ms) if held_ms > 0 else left_ms):
                 break

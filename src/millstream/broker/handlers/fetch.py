@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call
+from millstream.config import replication as settings
 from millstream.metrics.traffic import TopicTraffic
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
@@ -20,11 +21,14 @@ from millstream.protocol.messages.fetch import (
     PartitionData,
 )
 from millstream.replication.fetch_sessions import NO_SESSION, Key, View, Wanted
+from millstream.replication.nearest import nearest_replica
 from millstream.replication.partition import NO_EPOCH, Partition
 from millstream.replication.serving import grouped
 from millstream.storage.log import Log
 
 READ_COMMITTED = 1
+#: From this version on consumers may read from followers, and say where they stand.
+NEAREST_FROM_VERSION = 11
 #: Up to here it is cheaper to read records and send them with their header than to have the kernel send a file.
 SMALL_BYTES = 16 * 1024
 #: Refusals that tell a client to look for another leader.
@@ -42,7 +46,7 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     view = broker.fetch_sessions.view(
         request.session_id, request.session_epoch, _named(request), _forgotten(request), broker.clock.now_ms()
     )
-    fetching = Fetching(broker, request, view)
+    fetching = Fetching(broker, request, view, call.version)
     fetching.read()
     if not fetching.is_enough() and request.max_wait_ms > 0:
         await broker.purgatory.wait(fetching.has_more, watching=fetching.partitions, timeout_ms=request.max_wait_ms)
@@ -59,6 +63,7 @@ async def _handle_follower(
     session = broker.serving.session(
         request.session_id, request.session_epoch, replica_id, broker_epoch, lambda: call.connection.is_closed
     )
+    session.is_eager = bool(broker.settings.config.get(settings.REPLICA_SELECTOR_CLASS))
     try:
         for key in _forgotten(request):
             session.forget(key)
@@ -98,6 +103,11 @@ def _forgotten(request: FetchRequest) -> Iterator[Key]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield Key(topic.topic, topic.topic_id, index)
+
+
+def _is_urgent(row: PartitionData) -> bool:
+    """Whether the client must hear of it at once."""
+    return row.error_code != 0 or row.diverging_epoch is not None or row.preferred_read_replica >= 0
 
 
 class Piece(NamedTuple):
@@ -145,6 +155,8 @@ class Fetching:
     __slots__ = (
         "_broker",
         "_is_past_segment",
+        "_rack",
+        "_reads_from_followers",
         "_request",
         "_rows",
         "_size",
@@ -153,13 +165,18 @@ class Fetching:
         "pieces",
     )
 
-    def __init__(self, broker: Broker, request: FetchRequest, view: View) -> None:
+    def __init__(self, broker: Broker, request: FetchRequest, view: View, version: int) -> None:
         self._broker = broker
         self._request = request
         self._view = view
         self._rows: list[tuple[Key, Wanted, PartitionData]] = []
         self._size = 0
         self._is_past_segment = False
+        self._reads_from_followers = version >= NEAREST_FROM_VERSION
+        #: Where the client stands, if it is to be sent to a replica that stands there too.
+        self._rack = ""
+        if request.rack_id and broker.settings.config.get(settings.REPLICA_SELECTOR_CLASS):
+            self._rack = request.rack_id
         self.partitions: list[Partition] = []
         self.pieces: list[Piece] = []
 
@@ -191,7 +208,7 @@ class Fetching:
             self._size >= wanted
             or self._is_past_segment
             or not self._rows
-            or any(row.error_code or row.diverging_epoch is not None for _, _, row in self._rows)
+            or any(_is_urgent(row) for _, _, row in self._rows)
         )
 
     def answer(self) -> FetchResponse:
@@ -204,7 +221,7 @@ class Fetching:
             if session is not None:
                 is_news = wanted.is_news(
                     has_records=has_records,
-                    error=row.error_code != 0,
+                    error=_is_urgent(row),
                     high_watermark=row.high_watermark,
                     log_start_offset=row.log_start_offset,
                 )
@@ -243,7 +260,10 @@ class Fetching:
             return row
 
     def _read_partition(self, partition: Partition, key: Key, wanted: Wanted, left: int) -> PartitionData:
-        log = partition.leader_log(wanted.current_leader_epoch)
+        if self._reads_from_followers:
+            log = partition.replica_log(wanted.current_leader_epoch)
+        else:
+            log = partition.leader_log(wanted.current_leader_epoch)
         aborted: list[AbortedTransaction] | None = None
         if self._request.isolation_level == READ_COMMITTED:
             upper = stable_offset = partition.last_stable_offset
@@ -262,6 +282,11 @@ class Fetching:
             divergence = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
             if divergence is not None:
                 row.diverging_epoch = EpochEndOffset(epoch=divergence.epoch, end_offset=divergence.end_offset)
+                return row
+        if self._rack and (leading := partition.role.leading) is not None:
+            nearest = nearest_replica(leading, self._broker.cluster.racks(), self._rack, wanted.fetch_offset)
+            if nearest is not None:
+                row.preferred_read_replica = nearest
                 return row
         if left <= 0 and self.pieces:
             return row  # The answer is full; this partition's turn comes with the next fetch.
