@@ -1,6 +1,7 @@
 """Partitions moved between the brokers of a whole cluster, while they are written."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -218,5 +219,38 @@ def test_whoever_is_eligible_is_told_and_leads_when_the_last_in_sync_is_gone() -
         await cluster.members[third].start()
         await until_in_sync(cluster, *holders)
         await cluster.until(lambda: agree(cluster, end))
+
+    with_cluster(scenario)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_moves_begun_replaced_and_taken_back_between_kills_lose_nothing(seed: int) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        dice = random.Random(seed)
+        writer = Writer(cluster)
+        for _ in range(12):
+            everyone = sorted(cluster.members)
+            target = dice.sample(everyone, dice.choice((2, 3, 3, 4)))
+            act = dice.choice(("move", "move", "back", "kill", "kill controller", "stop"))
+            if act in ("move", "back"):
+                await move(cluster, target if act == "move" else None, dice.choice(cluster.running))
+            else:
+                controller = cluster.controller
+                is_unseated = act == "kill controller" and controller is not None
+                victim = controller.id if is_unseated and controller else dice.choice(everyone)
+                await (cluster.stop(victim) if act == "stop" else cluster.kill(victim))
+                await asyncio.sleep(dice.uniform(0, 4))
+                await cluster.members[victim].start()
+            await asyncio.sleep(dice.uniform(0, 2))
+        written = writer.written
+        await cluster.until(lambda: writer.written > written)
+        await writer.stop()
+        for _ in range(60):
+            if not await moves(cluster):
+                break
+            await asyncio.sleep(1)
+        assert await moves(cluster) == []
+        await cluster.until(lambda: in_sync(cluster) == set(replicas_of(cluster)))
+        await cluster.until(lambda: agree(cluster, writer.written))
 
     with_cluster(scenario)

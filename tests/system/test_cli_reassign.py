@@ -2,55 +2,27 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.system.cluster_process import ClusterProcess
 from tests.system.command import Millstream
 
-STARTED_S = 60.0
-
-
-class RunningCluster:
-    """``millstream cluster up`` with three brokers."""
-
-    def __init__(self, data: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "millstream", "cluster", "up", "--brokers", "3", "--port", "0", "--data", str(data)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pids: dict[int, int] = {}
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            words = line.split()
-            if words[0] == "broker":
-                self.pids[int(words[1])] = int(words[3])
-            elif words[0] == "ready":
-                self.millstream = Millstream(words[1])
-                return
-        raise AssertionError("the cluster did not start")
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-        self._process.communicate(timeout=STARTED_S)
+SETTLED_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    running = RunningCluster(tmp_path_factory.mktemp("cluster"))
-    yield running
-    running.stop()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    with ClusterProcess(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @pytest.fixture
-def millstream(cluster: RunningCluster) -> Millstream:
-    return cluster.millstream
+def millstream(cluster: ClusterProcess) -> Millstream:
+    return Millstream(cluster.bootstrap)
 
 
 def unused_topic(millstream: Millstream, *options: str | int) -> str:
@@ -118,13 +90,13 @@ def test_what_is_not_moving_cannot_be_stopped_and_that_is_fine(millstream: Mills
 
 
 def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
-    cluster: RunningCluster, millstream: Millstream, tmp_path: Path
+    cluster: ClusterProcess, millstream: Millstream, tmp_path: Path
 ) -> None:
     topic = unused_topic(millstream, "-p", 1, "-r", 3, "-c", "min.insync.replicas=3")
     assert millstream("cluster", "health", "-o", "json").document["healthy"] is True
     victim = leader_of(millstream, topic)
-    os.kill(cluster.pids[victim], signal.SIGKILL)
-    deadline_s = time.monotonic() + STARTED_S
+    cluster.brokers[victim].kill()
+    deadline_s = time.monotonic() + SETTLED_S
     while leader_of(millstream, topic) in (victim, -1):
         assert time.monotonic() < deadline_s
     health = millstream("cluster", "health", "-o", "json", code=1).document
