@@ -144,9 +144,9 @@ class SimNetwork:
         """Whether ``target`` does not hear ``origin``."""
         return (origin, target) in self._cuts
 
-    def latency_s(self) -> float:
+    def latency_s(self, rng: random.Random | None = None) -> float:
         """The next delay."""
-        return self.rng.uniform(self.weather.latency_ms_least, self.weather.latency_ms_most) / 1000
+        return (rng or self.rng).uniform(self.weather.latency_ms_least, self.weather.latency_ms_most) / 1000
 
     def forget(self, link: "Link") -> None:
         """A link is gone."""
@@ -232,6 +232,8 @@ class SimTransport(asyncio.Transport):
         self._side = side
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        #: Its own, so that the order in which a node does things at once to many connections changes nothing.
+        self._rng = random.Random(link.network.rng.getrandbits(32))
         self._protocol: Any = None
         self._lost_early: Exception | None = None
         self._under_way: list[
@@ -270,8 +272,8 @@ class SimTransport(asyncio.Transport):
             return
         assert not self._ended, "write after write_eof"
         self._depart(bytearray(data))
-        weather, rng = self._link.network.weather, self._link.network.rng
-        if weather.reset_chance and rng.random() < weather.reset_chance:
+        weather = self._link.network.weather
+        if weather.reset_chance and self._rng.random() < weather.reset_chance:
             self._loop.call_soon(self._link.reset)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -388,7 +390,7 @@ class SimTransport(asyncio.Transport):
 
     def _depart(self, data: bytearray | None) -> None:
         """Put bytes (or the end) on their way; nothing overtakes on a stream."""
-        arrival_s = max(self._last_arrival_s, self._loop.time() + self._link.network.latency_s())
+        arrival_s = max(self._last_arrival_s, self._loop.time() + self._link.network.latency_s(self._rng))
         self._last_arrival_s = arrival_s
         self._under_way.append((arrival_s, data))
         self._under_way_bytes += len(data) if data else 0
@@ -406,10 +408,10 @@ class SimTransport(asyncio.Transport):
             self._under_way.pop(0)
 
     def _piece_bytes(self, size: int) -> int:
-        network = self._link.network
+        chance = self._link.network.weather.fragment_chance
         size = min(size, _READ_BYTES_MAX)
-        if size > 1 and network.weather.fragment_chance and network.rng.random() < network.weather.fragment_chance:
-            return network.rng.randint(1, size)
+        if size > 1 and chance and self._rng.random() < chance:
+            return self._rng.randint(1, size)
         return size
 
     def _drop(self) -> None:
@@ -422,7 +424,8 @@ class SimTransport(asyncio.Transport):
     def _send_reset(self) -> None:
         if not self._link.network.is_cut(*self._way()):
             error = ConnectionResetError(104, "connection reset by peer")
-            self._loop.call_later(self._link.network.latency_s(), self.peer.lose, error, context=self.peer._context)
+            delay_s = self._link.network.latency_s(self._rng)
+            self._loop.call_later(delay_s, self.peer.lose, error, context=self.peer._context)
 
     def _call(self, function: Callable[..., T], *args: object) -> T:
         """Call the protocol as the node it belongs to, whoever caused the call."""
