@@ -97,8 +97,9 @@ def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
     victim = leader_of(millstream, topic)
     cluster.brokers[victim].kill()
     deadline_s = time.monotonic() + SETTLED_S
-    while leader_of(millstream, topic) in (victim, -1):
+    while len(millstream("cluster", "info", "-o", "json").document["brokers"]) == 3:
         assert time.monotonic() < deadline_s
+    assert leader_of(millstream, topic) not in (victim, -1)
     health = millstream("cluster", "health", "-o", "json", code=1).document
     assert health["brokers_down"] == [victim]
     assert f"{topic}-0" in health["under_replicated"] and f"{topic}-0" in health["under_min_in_sync"]
@@ -108,3 +109,21 @@ def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
     assert row["eligible"] == [victim] and row["offline"] == [victim]
     assert sorted(lag is None for lag in row["lag"]) == [False, True], "the dead one's is not known"
     assert "ELIGIBLE" in millstream("topic", "describe", topic).output
+
+
+def test_leaders_are_elected_once_their_first_replica_is_back(cluster: ClusterProcess, millstream: Millstream) -> None:
+    for broker in cluster.brokers.values():  # One was killed before.
+        if not broker.is_running:
+            broker.start()
+    topic = unused_topic(millstream, "-p", 1, "-r", 3)
+    first = leader_of(millstream, topic)
+    assert millstream("cluster", "elect", topic).lines == [f"unchanged {topic}-0 (ELECTION_NOT_NEEDED)"]
+    assert millstream("cluster", "elect", "--unclean", code=2).errors
+    cluster.brokers[first].stop()
+    assert leader_of(millstream, topic) not in (first, -1)
+    refused = millstream("cluster", "elect", topic, code=1).errors
+    assert "PREFERRED_LEADER_NOT_AVAILABLE" in refused
+    cluster.brokers[first].start()
+    millstream("cluster", "health", "--exit-when-healthy", "--interval", "0.1s")
+    assert millstream("cluster", "elect", f"{topic}:0").lines == [f"elected a leader of {topic}-0"]
+    assert leader_of(millstream, topic) == first

@@ -43,6 +43,7 @@ COMMANDS = (
     Command("cluster up", "millstream.cli.cluster.up", "Run a cluster on this machine.", online=False),
     Command("cluster info", "millstream.cli.cluster.info", "Show the cluster's id, controller and brokers."),
     Command("cluster health", "millstream.cli.cluster.health", "Show what is wrong with the cluster."),
+    Command("cluster elect", "millstream.cli.cluster.elect", "Elect leaders of partitions."),
     Command("reassign plan", "millstream.cli.reassign.plan", "Plan where partitions should be."),
     Command("reassign execute", "millstream.cli.reassign.execute", "Begin to move partitions as a plan says."),
     Command("reassign verify", "millstream.cli.reassign.verify", "Show how far a plan is."),
