@@ -7,11 +7,13 @@ must not hold up what is urgent.  Only the controller's orders go together.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from millstream.broker.neighbours import Neighbour
 from millstream.model.errors import CorruptFrame, ProtocolError
 from millstream.net.channel import Connection, outbound_limits, reach
+from millstream.net.channels import Answered, Posted
 from millstream.net.network import Network
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from millstream.protocol.messages.stop_replica import StopReplicaRequest
@@ -63,6 +65,9 @@ class BrokerChannels:
         if timeout_ms is None:
             timeout_ms = self._timeout_ms()
         return await self._line(broker_id, type(request)).ask(request, timeout_ms / 1000)
+
+    def post(self, broker_id: int, request: Any, answered: Answered) -> Posted | None:
+        return self._line(broker_id, type(request)).post(request, answered)
 
     def keep(self, broker_id: int, kind: type[Any]) -> None:
         """Have a connection for that kind of request before there is one to send, and know of its loss."""
@@ -138,6 +143,16 @@ class Line:
             connection.close()
             raise ConnectionResetError(f"broker {self._broker_id} answered nonsense: {fault}") from fault
 
+    def post(self, request: Any, answered: Answered) -> Posted | None:
+        """See ``PostingChannels.post``."""
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            return None
+        version = connection.version_for(type(request))
+        decode = partial(_decode, connection, request.RESPONSE, version)
+        connection.send_frame(connection.frame_of(request, version), lambda frame: answered(frame, decode))
+        return connection
+
     def begin(self) -> None:
         """Connect, unless that is done or under way."""
         if self._connection is None and self._connecting is None and not self._is_closed:
@@ -187,3 +202,7 @@ class Line:
             if not self._is_closed:
                 self._on_lost()
                 self.begin()
+
+
+def _decode(connection: Connection, response: type[Any], version: int, frame: memoryview) -> Any:
+    return connection.answer_of(response, frame, version)

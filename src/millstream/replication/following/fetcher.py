@@ -1,7 +1,9 @@
 """Everything that is followed from one leader: one task, one fetch session, one fetch under way.
 
-The next fetch leaves as soon as the answer before it is appended, for it is what tells the leader so.  A second one
-leaves only when a partition came anew while the leader still keeps the first: the leader then answers that at once.
+The next fetch leaves as soon as the answer before it is appended, for it is what tells the leader so: whoever writes
+with acks=all waits for that.  So an answer is taken in the very turn of the loop in which it comes, and the task only
+sees to what takes time: connections, delays, the disk.  A second fetch leaves only when a partition came anew while the
+leader still keeps the first: the leader then answers that at once.
 """
 
 import asyncio
@@ -10,16 +12,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from millstream.config.setting import LONG_MAX
 from millstream.config.topic import throttles
 from millstream.metrics.throttle import Throttle
 from millstream.model.clock import Clock
-from millstream.model.errors import ProtocolError
+from millstream.model.errors import CorruptFrame, ProtocolError
 from millstream.model.ids import Uuid
 from millstream.model.workers import Workers
-from millstream.net.channels import Channels
+from millstream.net.channels import PostingChannels
 from millstream.protocol.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from millstream.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from millstream.replication.fetch_sessions import NO_SESSION
@@ -60,6 +63,7 @@ class _Asked:
 
     answer: asyncio.Future[FetchResponse]
     void: set[Id] = field(default_factory=set)
+    timer: asyncio.TimerHandle | None = None
 
 
 class Fetcher:
@@ -69,7 +73,7 @@ class Fetcher:
         self,
         broker_id: int,
         leader: int,
-        channels: Channels,
+        channels: PostingChannels,
         clock: Clock,
         workers: Workers,
         settings: FetchSettings,
@@ -92,6 +96,8 @@ class Fetcher:
         #: Whether something in ``_dirty`` cannot wait for the answer under way.
         self._is_urgent = False
         self._asked: deque[_Asked] = deque()
+        #: What must be on disk before the next fetch.
+        self._unflushed: list[Log] = []
         self._waiter: asyncio.Future[None] | None = None
         self._failures = 0
         self._not_before_ms = 0
@@ -132,7 +138,9 @@ class Fetcher:
         try:
             while self._followed:
                 self._resume()
-                if any(followed.place.state is State.ASTRAY for followed in self._odd.values()):
+                if self._unflushed:
+                    await self._flush()
+                elif any(followed.place.state is State.ASTRAY for followed in self._odd.values()):
                     await self._find_way()
                 elif self._may_ask():
                     self._ask()
@@ -227,36 +235,88 @@ class Fetcher:
             max_bytes=settings.response_bytes_max,
             partition_max_bytes=settings.partition_bytes_max,
         )
-        answer = asyncio.ensure_future(self._channels.send(self.leader, fetch, timeout_ms=settings.timeout_ms))
-        answer.add_done_callback(lambda _: self._wake())
-        self._asked.append(_Asked(answer))
+        loop = asyncio.get_running_loop()
+        asked = _Asked(loop.create_future())
+        posted = self._channels.post(self.leader, fetch, partial(self._answered, asked))
+        if posted is None:
+            sent = self._channels.send(self.leader, fetch, timeout_ms=settings.timeout_ms)
+            asked.answer = asyncio.ensure_future(sent)
+            asked.answer.add_done_callback(lambda _: self._wake())
+        else:
+            asked.timer = loop.call_later(settings.timeout_ms / 1000, posted.close)
+        self._asked.append(asked)
 
     def _replica(self) -> ReplicaState:
         return ReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch())
 
     # Answers.
 
+    def _answered(self, asked: _Asked, frame: memoryview | None, decode: Callable[[memoryview], FetchResponse]) -> None:
+        """The answer is here: take it now if nothing stands in the way, else keep a copy for the task."""
+        if asked.timer is not None:
+            asked.timer.cancel()
+        if asked.answer.done():
+            return  # It was forgotten.
+        if frame is None:
+            self._settle_answer(asked, ConnectionResetError(f"broker {self.leader} hung up"))
+            return
+        is_idle = self._waiter is not None and not self._waiter.done()
+        try:
+            if is_idle and self._asked[0] is asked and len(frame) <= 2 * TURN_BYTES:
+                response = decode(frame)
+                self._asked.popleft()
+                self._take_now(asked, response)
+            else:
+                self._settle_answer(asked, decode(memoryview(bytearray(frame))))
+        except CorruptFrame as fault:
+            self._settle_answer(asked, ConnectionResetError(f"broker {self.leader} answered nonsense: {fault}"))
+            raise
+
+    def _settle_answer(self, asked: _Asked, outcome: FetchResponse | Exception) -> None:
+        if isinstance(outcome, Exception):
+            asked.answer.set_exception(outcome)
+        else:
+            asked.answer.set_result(outcome)
+        self._wake()
+
+    def _take_now(self, asked: _Asked, response: FetchResponse) -> None:
+        try:
+            if self._is_served(response):
+                for topic in response.responses:
+                    for row in topic.partitions:
+                        self._take_row((topic.topic_id, row.partition_index), row, asked)
+        except Exception:
+            logger.exception("an answer of broker %d went wrong", self.leader)
+            self._lost("it failed")
+        if self._unflushed or self._odd or not self._may_ask():
+            self._wake()
+        else:
+            self._ask()
+
     async def _take(self, asked: _Asked) -> None:
+        """As ``_take_now``, for an answer that is the task's own; others have their turn in between."""
         try:
             response = asked.answer.result()
         except (OSError, TimeoutError, ProtocolError) as error:
             self._lost(f"{type(error).__name__}: {error}")
             return
-        if response.error_code:
-            self._lost(f"error {response.error_code}")
+        if not self._is_served(response):
             return
-        self._failures = 0
-        self._session.opened(response.session_id)
-        unflushed: list[Log] = []
         size = 0
         for topic in response.responses:
             for row in topic.partitions:
-                size += self._take_row((topic.topic_id, row.partition_index), row, asked, unflushed)
+                size += self._take_row((topic.topic_id, row.partition_index), row, asked)
                 if size >= TURN_BYTES:
                     size = 0
                     await asyncio.sleep(0)
-        if unflushed:  # The next fetch says that we have it, which must hold also after the power has failed.
-            await asyncio.gather(*(self._flush(log) for log in unflushed))
+
+    def _is_served(self, response: FetchResponse) -> bool:
+        if response.error_code:
+            self._lost(f"error {response.error_code}")
+            return False
+        self._failures = 0
+        self._session.opened(response.session_id)
+        return True
 
     def _lost(self, reason: str) -> None:
         """No answer came, or the leader knows nothing of our session: begin anew, and if that fails again, later."""
@@ -273,11 +333,13 @@ class Fetcher:
 
     def _forget_asked(self) -> None:
         for asked in self._asked:
+            if asked.timer is not None:
+                asked.timer.cancel()
             if not asked.answer.cancel() and not asked.answer.cancelled():
                 asked.answer.exception()  # It failed as well; nobody needs to be told twice.
         self._asked.clear()
 
-    def _take_row(self, id_: Id, row: PartitionData, asked: _Asked, unflushed: list[Log]) -> int:
+    def _take_row(self, id_: Id, row: PartitionData, asked: _Asked) -> int:
         """Do as the leader's answer for one partition says; how many bytes that appended."""
         followed = self._followed.get(id_)
         if followed is None:
@@ -292,7 +354,7 @@ class Fetcher:
         elif row.records or row.diverging_epoch is not None:
             self._dirty[id_] = None
             if log.needs_flush:
-                unflushed.append(log)
+                self._unflushed.append(log)
             self._hold_back(id_, followed, len(row.records or b""))
         return len(row.records or b"")
 
@@ -312,7 +374,12 @@ class Fetcher:
         self._dirty.pop(id_, None)
         self._gone[id_] = None
 
-    async def _flush(self, log: Log) -> None:
+    async def _flush(self) -> None:
+        """Wait for the disk: the next fetch says that we have it, which must hold also after the power has failed."""
+        unflushed, self._unflushed = self._unflushed, []
+        await asyncio.gather(*(self._flush_one(log) for log in unflushed))
+
+    async def _flush_one(self, log: Log) -> None:
         try:
             await log.flush_async(self._workers)
         except ProtocolError:  # Its directory is offline now, which is known and was reported.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from millstream.model.clock import Clock
 from millstream.model.ids import TopicPartition
 from millstream.model.workers import Workers
-from millstream.net.channels import Channels
+from millstream.net.channels import PostingChannels
 from millstream.replication.following.fetcher import Fetcher, FetchSettings
 from millstream.replication.following.place import State
 from millstream.replication.partition import Partition
@@ -24,7 +24,7 @@ class Followers:
         self,
         broker_id: int,
         replicas: Replicas,
-        channels: Channels,
+        channels: PostingChannels,
         clock: Clock,
         workers: Workers,
         settings: FetchSettings,
