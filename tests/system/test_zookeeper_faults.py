@@ -17,6 +17,8 @@ PARTITIONS = 6
 TIMEOUT_S = 40.0
 #: How long writes may stop when only ZooKeeper fails: not at all, on a machine that is busy with other tests.
 PAUSE_S_MAX = 2.0
+#: A broker takes its claim to be controller back, if it can within two seconds.
+STOP_S_MAX = 10.0
 
 
 class Load:
@@ -109,6 +111,18 @@ def kill_and_restart(cluster: ClusterProcess) -> None:
 def kill_leader(cluster: ClusterProcess) -> None:
     (leader,) = [server for server in cluster.zookeepers if server.mode() == "leader"]
     leader.kill()
+
+
+def test_brokers_stop_in_good_order_while_zookeeper_is_away(tmp_path: Path) -> None:
+    with ClusterProcess(tmp_path, count=2, settings={"controlled.shutdown.enable": "false"}) as cluster:
+        Millstream(cluster.bootstrap)("topic", "create", "orders", "-r", 2)
+        cluster.zookeepers[0].kill()
+        for broker in cluster.brokers.values():
+            began_s = time.monotonic()
+            assert broker.stop() == 0
+            assert time.monotonic() - began_s < STOP_S_MAX
+            assert "Traceback" not in broker.output
+            assert (broker.data / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize(("zookeepers", "fault"), [(1, pause_past_sessions), (1, kill_and_restart), (3, kill_leader)])

@@ -37,9 +37,10 @@ async def hand_over(broker: "Broker") -> None:
 async def _is_relieved(broker: "Broker") -> bool:
     request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.replicas.broker_epoch)
     try:
-        answer: ControlledShutdownResponse = await broker.ask_controller(request, TIMEOUT_MS)
+        async with asyncio.timeout(TIMEOUT_MS / 1000):  # Also where the controller is this broker, and cannot write.
+            answer: ControlledShutdownResponse = await broker.ask_controller(request, TIMEOUT_MS)
     except (ProtocolError, TimeoutError) as error:
-        _log.warning("broker %d could not ask to be relieved: %s", broker.id, error)
+        _log.warning("broker %d could not ask to be relieved: %s", broker.id, str(error) or "nobody decided in time")
         return False
     if answer.error_code:
         _log.warning("broker %d is not relieved: %s", broker.id, ErrorCode(answer.error_code).name)

@@ -41,6 +41,8 @@ T = TypeVar("T")
 WRITES_PER_MULTI = 2_000
 #: How often the wait between failed attempts to be controller is doubled.
 BACKOFF_DOUBLINGS_MAX = 6
+#: How long a controller that stops tries to take its claim back.
+STEP_DOWN_S = 2.0
 
 
 class Controller:
@@ -104,8 +106,9 @@ class Controller:
             watch.cancel()
         if not self._turns.is_open:
             return
-        with suppress(RegistryError):
-            await self._turns.ask(self._step_down)
+        with suppress(RegistryError, TimeoutError):  # Without a registry, the claim goes with the session.
+            async with asyncio.timeout(STEP_DOWN_S):
+                await self._turns.ask(self._step_down)
         if self._retry is not None:
             self._retry.cancel()
         await self._turns.close(self._refusal())

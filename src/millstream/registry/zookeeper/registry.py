@@ -40,7 +40,7 @@ from millstream.registry.tree import (
 )
 from millstream.registry.zookeeper.access import Access, access_of
 from millstream.registry.zookeeper.multi_read import MultiRead
-from millstream.registry.zookeeper.session import Send, Session
+from millstream.registry.zookeeper.session import Answer, Send, Session
 from millstream.registry.zookeeper.unanswered import was_done
 
 T = TypeVar("T")
@@ -188,8 +188,12 @@ class ZooKeeperRegistry:
     async def get_many(self, paths: Iterable[str]) -> list[Node | None]:
         asked = list(paths)
         pages = [asked[first : first + NODES_PER_READ] for first in range(0, len(asked), NODES_PER_READ)]
-        found = await asyncio.gather(*map(self._read_page, pages))
-        return [node for page in found for node in page]
+        sends = [partial(self._send_read, page) for page in pages]
+        answers = [self._session.submit(send) for send in sends]  # All are under way before the first is awaited.
+        nodes: list[Node | None] = []
+        for page, send, answer in zip(pages, sends, answers, strict=True):
+            nodes += _nodes_of(page, await self._answer(page[0], send, answer))
+        return nodes
 
     async def exists(self, path: str) -> Stat | None:
         stat = await self._ask(path, self._client.exists_async)
@@ -246,11 +250,15 @@ class ZooKeeperRegistry:
     async def _ask(self, path: str, read: Callable[..., Any], **options: Any) -> Any:
         """What kazoo's ``read`` says of the node, through lost connections and sessions."""
         send = partial(read, self._at(path), **options)
+        return await self._answer(path, send, self._session.submit(send))
+
+    async def _answer(self, path: str, send: Send, answer: "asyncio.Future[Answer]") -> Any:
+        """What comes of a read that was submitted; asked again when that was lost."""
         while True:
             try:
-                return (await self._session.submit(send))()
+                return (await answer)()
             except (*_LOST, kazoo.SessionExpiredError):
-                continue
+                answer = self._session.submit(send)
             except kazoo.KazooException as error:
                 raise _translated(path, error) from error
 
@@ -275,24 +283,15 @@ class ZooKeeperRegistry:
             except kazoo.KazooException as error:
                 raise _translated(ops[0].path, error) from error
 
-    async def _read_page(self, paths: Sequence[str]) -> list[Node | None]:
-        found: list[Node | Exception] = await self._ask(paths[0], self._send_read, others=paths[1:])
-        nodes: list[Node | None] = []
-        for path, node in zip(paths, found, strict=True):
-            if isinstance(node, Exception) and not isinstance(node, kazoo.NoNodeError):
-                raise _translated(path, node)
-            nodes.append(node if isinstance(node, Node) else None)
-        return nodes
-
     async def _look_up(self, paths: Iterable[str]) -> dict[str, Node | None]:
         """The nodes as they are once everything asked before was done or dropped."""
         asked = list(paths)
         await self._ask("/", self._client.sync_async)
         return dict(zip(asked, await self.get_many(asked), strict=True))
 
-    def _send_read(self, first: str, others: Sequence[str]) -> Any:
+    def _send_read(self, paths: Sequence[str]) -> Any:
         result = self._client.handler.async_result()
-        self._client._call(MultiRead([first, *map(self._at, others)]), result)
+        self._client._call(MultiRead([self._at(path) for path in paths]), result)
         return result
 
     def _send_multi(self, ops: Sequence[Op]) -> Any:
@@ -366,6 +365,15 @@ def _check_size(ops: Sequence[Op]) -> None:
         raise RegistryFailure(
             ops[0].path, f"a write of {size} bytes is more than ZooKeeper takes at once; keep it below a megabyte"
         )
+
+
+def _nodes_of(paths: Sequence[str], found: list[Node | Exception]) -> list[Node | None]:
+    nodes: list[Node | None] = []
+    for path, node in zip(paths, found, strict=True):
+        if isinstance(node, Exception) and not isinstance(node, kazoo.NoNodeError):
+            raise _translated(path, node)
+        nodes.append(node if isinstance(node, Node) else None)
+    return nodes
 
 
 def _translated(path: str, error: Exception) -> RegistryError:
