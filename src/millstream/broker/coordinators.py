@@ -167,8 +167,7 @@ class Coordinators:
     async def find(self, topic: InternalTopic, key: str, listener: str) -> Endpoint:
         """The broker that coordinates ``key``, for a client that came by ``listener``; makes the topic at first."""
         view = self._broker.cluster
-        if not self._broker.detection.is_settled:
-            await self._broker.detection.settle()
+        await self._broker.detection.settle()
         await self.ensure(topic)
         if topic.name not in view.topics:
             raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic.name} is not known here yet")

@@ -8,8 +8,10 @@ this controller came.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from millstream.broker.cluster_view import Endpoint
 from millstream.model.errors import ProtocolError
 from millstream.registry.nodes import CONTROLLER
 from millstream.registry.tree import Registry, RegistryError
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: The clients of a broker that died notice it as soon as we do; this much later, we surely have.
+NOTICE_S = 0.002
 #: How long a broker that hung up may take to come back, or to be struck off.
 MISSED_S = 1.0
+#: How long clients are told of one that is gone.
+TOLD_S = 2.0
 
 
 class Detection:
@@ -36,6 +42,8 @@ class Detection:
         self._under_way: dict[tuple[int, int], asyncio.Task[None]] = {}
         #: Brokers that hung up, and until when they are missed.
         self._missed: dict[int, float] = {}
+        #: Brokers that are gone, where they were found, and until when that is still told.
+        self._gone: dict[int, tuple[dict[str, Endpoint], float]] = {}
 
     def lost(self, broker_id: int) -> None:
         """The broker hung up."""
@@ -47,8 +55,24 @@ class Detection:
         if self._missed.pop(broker_id, None) is not None:
             self._broker.purgatory.wake(self._broker.cluster)
 
-    @property
-    def is_settled(self) -> bool:
+    def gone(self, brokers: Mapping[int, dict[str, Endpoint]]) -> None:
+        """The controller no longer counts on these."""
+        until_s = asyncio.get_running_loop().time() + TOLD_S
+        self._gone |= {broker_id: (endpoints, until_s) for broker_id, endpoints in brokers.items()}
+
+    def remembered(self, listener: str) -> list[Endpoint]:
+        """Brokers that went just now, for clients to hand their partitions over from.
+
+        librdkafka loses sight of a partition whose leader goes in the same breath as another takes its place, and looks
+        for it again only a second later.
+        """
+        if not self._gone:
+            return []
+        now_s, live = asyncio.get_running_loop().time(), self._broker.cluster.brokers
+        self._gone = {each: row for each, row in self._gone.items() if each not in live and now_s < row[1]}
+        return [endpoints[listener] for endpoints, _ in self._gone.values() if listener in endpoints]
+
+    def _is_settled(self) -> bool:
         """Whether every broker that hung up is there again, or known to be gone, or was missed for long enough."""
         if self._missed:
             now_s = asyncio.get_running_loop().time()
@@ -59,7 +83,10 @@ class Detection:
     async def settle(self) -> None:
         """Return once it is settled who is there."""
         broker = self._broker
-        await broker.purgatory.until(lambda: self.is_settled, [broker.cluster], round(MISSED_S * 1000))
+        if len(broker.cluster.brokers) < 2:
+            return
+        await asyncio.sleep(NOTICE_S)
+        await broker.purgatory.until(self._is_settled, [broker.cluster], round(MISSED_S * 1000))
 
     def refused(self, broker_id: int, epoch: int, was_reached: bool) -> None:
         """The broker registered under ``epoch`` refuses connections; see ``BrokerChannels.on_refused``."""

@@ -108,10 +108,12 @@ class Orders:
         named = {topic.topic_name for topic in told.topic_states}
         if told.type == FULL:
             named |= broker.cluster.topics.keys()
-        before = broker.cluster.shapes(named)
+        before, brokers = broker.cluster.shapes(named), broker.cluster.brokers
         answer = broker.cluster.update(told)
         if answer.error_code:
             return answer
+        live = broker.cluster.brokers
+        broker.detection.gone({each: endpoints for each, endpoints in brokers.items() if each not in live})
         if told.type == FULL:
             set_aside_strays(broker, told)
         after = broker.cluster.shapes(named)

@@ -46,9 +46,8 @@ IDS_FROM_VERSION = 12
 
 async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
     """The topics asked for, made first where that is allowed; all of them where none is named."""
-    view = broker.cluster
-    if not broker.detection.is_settled:
-        await broker.detection.settle()
+    view, listener = broker.cluster, call.connection.listener
+    await broker.detection.settle()
     if request.topics is None or (call.version == 0 and not request.topics):
         rows = [_topic(topic) for topic in view.topics.values()]
     elif call.version < IDS_FROM_VERSION and any(
@@ -70,7 +69,7 @@ async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Meta
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
-            for each in view.endpoints(call.connection.listener)
+            for each in view.endpoints(listener) + broker.detection.remembered(listener)
         ],
         cluster_id=view.cluster_id,
         controller_id=view.controller_id,
