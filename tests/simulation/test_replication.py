@@ -5,6 +5,18 @@ import asyncio
 import pytest
 
 from millstream.model.errors import ErrorCode
+from millstream.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from millstream.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from millstream.protocol.messages.produce import ProduceResponse
 from tests.simulation.asking import PRODUCE_VERSION, produce_request, read_all, simulate
 from tests.simulation.brokers import SimulatedCluster, host_of
@@ -258,3 +270,62 @@ def test_where_every_write_is_flushed_all_brokers_may_lose_their_power_at_once()
         await cluster.stop()
 
     simulate(scenario)
+
+
+def test_records_are_deleted_on_every_replica_before_that_is_answered() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = await started(network)
+        for at in range(5):
+            await write(cluster, b"%d" % at)
+        row = DeleteRecordsPartition(partition_index=0, offset=3)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[row])], timeout_ms=5_000)
+        connection = await cluster.connect(leader_id(cluster))
+        answer = await connection.call(request, DeleteRecordsResponse)
+        result = answer.topics[0].partitions[0]
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 3)
+        starts = [partition.log.start_offset for partition in replicas_of(cluster).values() if partition.log]
+        assert starts == [3, 3, 3]
+        slow = other_than(cluster, leader_id(cluster)).id
+        network.partition([host_of(slow)], [host_of(leader_id(cluster))])
+        row.offset = 4
+        answer = await connection.call(request, DeleteRecordsResponse)
+        result = answer.topics[0].partitions[0]
+        assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 3)
+        network.heal()
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_new_leader_tells_nobody_of_an_end_before_one_that_was_told_already() -> None:
+    """Its watermark lags until its followers have fetched (KIP-207)."""
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster = await started(network)
+        await write(cluster, b"one")
+        old = leader_id(cluster)
+        others = [host_of(broker_id) for broker_id in cluster.members if broker_id != old]
+        await cluster.kill(old)
+        network.partition(*([host] for host in others))  # Whoever leads hears of nobody.
+        await cluster.until(lambda: leader_id(cluster) not in (-1, old))
+        leader = leader_of(cluster)
+        assert leader is not None
+        assert leader.high_watermark == 0, "nobody has told it yet that the record is committed"
+        for version, code in ((4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)):
+            assert await latest(cluster, version) == (code, -1)
+        network.heal()
+        await cluster.until(lambda: leader.high_watermark == 1)
+        assert await latest(cluster, 5) == (ErrorCode.NONE, 1)
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+async def latest(cluster: SimulatedCluster, version: int) -> tuple[int, int]:
+    """What a consumer is told of the partition's end."""
+    connection = await cluster.connect(leader_id(cluster))
+    row = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[row])])
+    answer = await connection.call(request, ListOffsetsResponse, version=version)
+    connection.close()
+    return answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].offset

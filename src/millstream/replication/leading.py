@@ -37,10 +37,12 @@ class Proposal(NamedTuple):
 class Follower:
     """How far one follower has come; ``end`` is -1 until it has fetched under this leader."""
 
-    __slots__ = ("_fetched_ms", "_leader_end", "broker_epoch", "caught_up_ms", "end", "pulse")
+    __slots__ = ("_fetched_ms", "_leader_end", "broker_epoch", "caught_up_ms", "end", "pulse", "start")
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end = UNKNOWN
+        #: Where its log starts, as it last said.
+        self.start = UNKNOWN
         #: The last moment at which it had everything the leader had.
         self.caught_up_ms = caught_up_ms
         self.broker_epoch = UNKNOWN
@@ -129,6 +131,10 @@ class Leading:
     @property
     def maximal_isr_size(self) -> int:
         return len(self.maybe.union(self.isr))
+
+    def low_watermark(self, own_start: int) -> int:
+        """Whoever in sync may lead next, what lies before is gone there too."""
+        return min([own_start, *(each.start for replica, each in self.followers.items() if replica in self.isr)])
 
     # The in-sync set.
 

@@ -344,7 +344,14 @@ class Partition:
 
     # Followers of this leader.
 
-    def fetched_by(self, replica: int, fetch_offset: int, broker_epoch: int = -1, pulse: Pulse | None = None) -> None:
+    def fetched_by(
+        self,
+        replica: int,
+        fetch_offset: int,
+        broker_epoch: int = -1,
+        pulse: Pulse | None = None,
+        start_offset: int = -1,
+    ) -> None:
         """A follower whose log agrees with this one asks for what comes at ``fetch_offset``: it has all before."""
         log, leading = self._log(), self.role.leading
         follower = None if leading is None else leading.followers.get(replica)
@@ -357,6 +364,9 @@ class Partition:
             follower.broker_epoch = broker_epoch
         if pulse is not None:
             follower.pulse = pulse
+        if start_offset > follower.start:
+            follower.start = start_offset
+            self._purgatory.wake(self)
         follower.fetched(fetch_offset, log.end_offset, self._now_ms(log))
         if leading.may_join(replica, self._watermark):
             self.on_in_sync(self)
@@ -434,7 +444,15 @@ class Partition:
             raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{before_offset} is above the high watermark")
         log.advance_start(before_offset)
         self._purgatory.wake(self)  # With what was removed, open transactions may have gone.
+        for watcher in self.watchers:
+            watcher.changed()
         return log.start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """What lies before it is gone from every replica in sync."""
+        log, leading = self._log(), self.role.leading
+        return log.start_offset if leading is None else leading.low_watermark(log.start_offset)
 
     # Reading.
 

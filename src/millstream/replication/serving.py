@@ -282,7 +282,9 @@ class Serving:
             if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
                 raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted.fetch_offset} is not in the log")
             # Only now, for a follower that has something else at its end has not got what is here.
-            partition.fetched_by(session.replica_id, wanted.fetch_offset, session.broker_epoch, session.pulse)
+            partition.fetched_by(
+                session.replica_id, wanted.fetch_offset, session.broker_epoch, session.pulse, wanted.log_start_offset
+            )
         standing.is_moved = False
         row = PartitionData(
             partition_index=standing.key.partition,

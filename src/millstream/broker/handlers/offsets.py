@@ -26,6 +26,8 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 NEVER = 2**15
+#: From this version on clients know what OFFSET_NOT_AVAILABLE is.
+NOT_AVAILABLE_FROM_VERSION = 5
 #: What a negative timestamp asks for, and the first version that may ask for it.
 ASKED_FROM_VERSION = {
     LATEST: 1,
@@ -61,7 +63,12 @@ async def _offset(
             upper = partition.last_stable_offset
         else:
             upper = partition.high_watermark
+        leading = partition.role.leading
+        # A new leader may not know yet how far readers have seen; they must never be told of less (KIP-207).
+        is_behind = request.replica_id < 0 and leading is not None and partition.high_watermark < leading.epoch_start
         if row.timestamp == LATEST:
+            if is_behind:
+                raise ProtocolError(_not_available(version))
             answer.offset, answer.leader_epoch = upper, partition.role.leadership.leader_epoch
         elif row.timestamp in (EARLIEST, EARLIEST_LOCAL):
             answer.offset = log.start_offset
@@ -73,11 +80,18 @@ async def _offset(
                 found = await log.max_timestamp_async(broker.workers)
             else:
                 found = await log.find_timestamp_async(row.timestamp, broker.workers)
+            if is_behind and found is not None and found[1] >= upper:
+                raise ProtocolError(_not_available(version))
             if found is not None and found[1] < upper:
                 answer.timestamp, answer.offset, answer.leader_epoch = found
     except ProtocolError as refusal:
         answer.error_code = refusal.code
     return answer
+
+
+def _not_available(version: int) -> ErrorCode:
+    is_known = version >= NOT_AVAILABLE_FROM_VERSION
+    return ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 async def for_leader_epoch(

@@ -36,6 +36,7 @@ from millstream.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from millstream.replication.partition import Partition
 
 TWICE = "the request names this topic twice"
 
@@ -196,22 +197,50 @@ def are_added(view: ClusterView, request: CreatePartitionsRequest, response: Cre
 
 
 async def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
-    """Forget what lies before an offset; the answer is the new start of each log."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete_records(broker, topic.name, row) for row in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _delete_records(broker: Broker, topic: str, row: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    try:
-        low_watermark = broker.replicas.find_for_client(topic, row.partition_index).delete_records(row.offset)
-    except ProtocolError as refusal:
-        return DeleteRecordsPartitionResult(
-            partition_index=row.partition_index, low_watermark=-1, error_code=refusal.code
+    """Forget what lies before an offset, here and on every replica in sync; the answer is where all logs start then."""
+    owed: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
+    answer = DeleteRecordsResponse()
+    for topic in request.topics:
+        rows = [_delete_records(broker, topic.name, row, owed) for row in topic.partitions]
+        answer.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+    if owed:
+        await broker.purgatory.until(
+            lambda: all(_is_gone_everywhere(partition, offset) for partition, offset, _ in owed),
+            watching=[partition for partition, _, _ in owed],
+            timeout_ms=request.timeout_ms,
         )
-    return DeleteRecordsPartitionResult(partition_index=row.partition_index, low_watermark=low_watermark)
+    for partition, offset, result in owed:
+        try:
+            partition.leader_log()
+            result.low_watermark = partition.low_watermark
+            if result.low_watermark < offset:
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        except ProtocolError as refusal:
+            result.error_code, result.low_watermark = refusal.code, -1
+    return answer
+
+
+def _is_gone_everywhere(partition: Partition, offset: int) -> bool:
+    try:
+        partition.leader_log()
+        return partition.low_watermark >= offset
+    except ProtocolError:
+        return True  # It is no longer ours to wait for.
+
+
+def _delete_records(
+    broker: Broker,
+    topic: str,
+    row: DeleteRecordsPartition,
+    owed: list[tuple[Partition, int, DeleteRecordsPartitionResult]],
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=row.partition_index, low_watermark=-1)
+    try:
+        partition = broker.replicas.find_for_client(topic, row.partition_index)
+        start_offset = partition.delete_records(row.offset)
+        result.low_watermark = partition.low_watermark
+        if result.low_watermark < start_offset:
+            owed.append((partition, start_offset, result))
+    except ProtocolError as refusal:
+        result.error_code = refusal.code
+    return result

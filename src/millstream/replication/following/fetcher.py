@@ -348,10 +348,11 @@ class Fetcher:
         if id_ in asked.void or not place.is_answered_by(self._session.told(id_)):
             self._dirty[id_] = None  # Whatever it brought is asked for again, from where we are.
             return 0
+        start_offset = log.start_offset
         followed.take(row, self._now_ms())
         if place.state is not State.FETCHING:
             self._settle(id_, followed)
-        elif row.records or row.diverging_epoch is not None:
+        elif row.records or row.diverging_epoch is not None or log.start_offset != start_offset:
             self._dirty[id_] = None
             if log.needs_flush:
                 self._unflushed.append(log)
