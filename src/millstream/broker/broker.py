@@ -30,7 +30,7 @@ from millstream.broker.settings import LiveSettings
 from millstream.broker.transactions import Transactions
 from millstream.config import broker as settings
 from millstream.config import cluster as cluster_settings
-from millstream.config import network
+from millstream.config import log, network
 from millstream.config.broker import BrokerConfig
 from millstream.config.listeners import Listener, parse_listener, parse_place
 from millstream.config.zookeeper import ZOOKEEPER_CONNECT, ZOOKEEPER_SESSION_TIMEOUT_MS
@@ -394,8 +394,9 @@ class Broker:
             delete_topic_enable=config.get(settings.DELETE_TOPIC_ENABLE),
             inter_broker_listener_name=config.get(cluster_settings.INTER_BROKER_LISTENER_NAME),
             unclean_allowed=lambda topic: self.settings.topic_config(topic).unclean_leader_election_enable,
-            min_in_sync=lambda topic: self.settings.topic_config(topic).min_insync_replicas,
-            refresh=self.settings.refresh_topics,
+            min_in_sync=self.settings.min_in_sync,
+            min_in_sync_told=self.settings.min_in_sync_told,
+            refresh=self.settings.refresh,
             balance_interval_ms=(
                 config.get(cluster_settings.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS) * 1000
                 if config.get(cluster_settings.AUTO_LEADER_REBALANCE_ENABLE)
@@ -419,4 +420,5 @@ class Broker:
             rack=self._config.get(settings.BROKER_RACK),
             timestamp_ms=self.clock.now_ms(),
             is_clean=is_clean,
+            min_in_sync=self.settings.config.get(log.MIN_INSYNC_REPLICAS),
         )

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from millstream.config import log
 from millstream.config.broker import BrokerConfig
 from millstream.config.changes import check_broker_overrides
-from millstream.config.topic import TopicConfig, check_topic_overrides
+from millstream.config.topic import MIN_INSYNC_REPLICAS, TopicConfig, check_topic_overrides
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.registry.configs import BrokerConfigs, TopicConfigs, change_overrides
 from millstream.registry.nodes import BROKERS, DEFAULT_ENTITY, TOPICS
@@ -60,15 +61,27 @@ class LiveSettings:
         """What was set for this topic alone."""
         return self._topics.get(topic)
 
+    def min_in_sync(self, topic: str) -> int | None:
+        """The topic's own min.insync.replicas, if it has one."""
+        own = MIN_INSYNC_REPLICAS.name in self._topics.get(topic)
+        return self.topic_config(topic).min_insync_replicas if own else None
+
+    def min_in_sync_told(self) -> int | None:
+        """The least min.insync.replicas that any broker was told while it ran."""
+        name = log.MIN_INSYNC_REPLICAS.name
+        told = [overrides[name] for overrides in self._brokers.everything() if name in overrides]
+        return min(map(log.MIN_INSYNC_REPLICAS.parse, told), default=None)
+
     async def load_topics(self, topics: list[str]) -> None:
         """Topics just came into being: read their values now, before their partitions are made."""
         await self._topics.load(topics)
         for topic in topics:
             self._resolved.pop(topic, None)
 
-    async def refresh_topics(self) -> None:
-        """Catch up with every change of a topic's values that was made before the call."""
+    async def refresh(self) -> None:
+        """Catch up with every change that was made before the call."""
         await self._topics.refresh()
+        await self._brokers.refresh()
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Topics are gone: what was known of them goes too."""

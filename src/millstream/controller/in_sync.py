@@ -76,7 +76,7 @@ def _alter(
         isr,
         context.epoch,
         is_recovering=bool(asked.leader_recovery_state),
-        eligible=eligible_after(everyone, isr, min_in_sync(settings, key, partition.replicas)),
+        eligible=eligible_after(everyone, isr, min_in_sync(context, settings, key, partition.replicas)),
     )
     is_same = (after.isr, after.is_recovering) == (before.isr, before.is_recovering)
     if not is_same:  # Else it is an earlier request, sent again: granted already.

@@ -31,8 +31,11 @@ class ControllerSettings:
     inter_broker_listener_name: str | None = None
     #: Whether a replica outside the in-sync set may lead this topic when no other can.
     unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
-    #: How many replicas of this topic must be in sync for anything to be committed.
-    min_in_sync: Callable[[str], int] = field(default=lambda topic: 1)
+    #: How many replicas of this topic must be in sync for anything to be committed; None where its leader's own
+    #: setting says it.
+    min_in_sync: Callable[[str], int | None] = field(default=lambda topic: None)
+    #: The least that leaders were told to go by since they registered; None where they were told nothing.
+    min_in_sync_told: Callable[[], int | None] = field(default=lambda: None)
     #: Catches up with every change of topics' settings that was made before the call.
     refresh: Callable[[], Awaitable[None]] = field(default=_nothing)
     #: How often brokers are given back what they should lead; None for never.

@@ -19,9 +19,18 @@ from millstream.registry.nodes import PartitionState
 NOBODY: frozenset[int] = frozenset()
 
 
-def min_in_sync(settings: ControllerSettings, key: TopicPartition, replicas: Sequence[int]) -> int:
-    """How many of ``replicas`` must be in sync for anything to be committed: as the topic has it, or all of them."""
-    return min(settings.min_in_sync(key.topic), len(replicas))
+def min_in_sync(context: Context, settings: ControllerSettings, key: TopicPartition, replicas: Sequence[int]) -> int:
+    """How many of ``replicas`` must be in sync for anything to be committed: as the topic has it, or all of them.
+
+    Where the topic has nothing of its own its leader goes by its broker's setting.  Brokers may be set differently;
+    then the least of them counts, for to take somebody for eligible who is not would lose records.
+    """
+    least = settings.min_in_sync(key.topic)
+    if least is None:
+        told = settings.min_in_sync_told()
+        defaults = [broker.registration.min_in_sync for broker in context.brokers.values()]
+        least = min([*defaults, *([] if told is None else [told])], default=1)
+    return min(least, len(replicas))
 
 
 def settle(
@@ -45,7 +54,7 @@ def settle(
             decision.announced.append(key)
         return
     isr = tuple(replica for replica in state.isr if replica not in unclean)
-    eligible = _eligible(key, partition, state, settings, unclean)
+    eligible = _eligible(context, key, partition, state, settings, unclean)
     if partition.phase is Phase.ONLINE and state.leader in live:
         isr = tuple(replica for replica in isr if replica in live)
         if isr != state.isr:
@@ -65,6 +74,7 @@ def settle(
 
 
 def _eligible(
+    context: Context,
     key: TopicPartition,
     partition: Partition,
     state: PartitionState,
@@ -72,7 +82,8 @@ def _eligible(
     unclean: Container[int],
 ) -> tuple[int, ...]:
     """Who is eligible still; nobody where fewer must be in sync by now, for then records are committed without them."""
-    return eligible_after(state.eligible, state.isr, min_in_sync(settings, key, partition.replicas), unclean)
+    least = min_in_sync(context, settings, key, partition.replicas)
+    return eligible_after(state.eligible, state.isr, least, unclean)
 
 
 def decide(
@@ -94,7 +105,7 @@ def decide(
     assert before is not None
     replicas = partition.replicas if replicas is None else replicas
     is_nobody = elected.leader == NO_LEADER
-    everyone = dict.fromkeys((*before.isr, *_eligible(key, partition, before, settings, unclean)))
+    everyone = dict.fromkeys((*before.isr, *_eligible(context, key, partition, before, settings, unclean)))
     lasting = [replica for replica in everyone if replica in replicas]
     state = PartitionState(
         elected.leader,
@@ -105,7 +116,7 @@ def decide(
         eligible=(
             ()
             if elected.is_unclean
-            else eligible_after(lasting, elected.isr, min_in_sync(settings, key, replicas), unclean)
+            else eligible_after(lasting, elected.isr, min_in_sync(context, settings, key, replicas), unclean)
         ),
         last_known=NO_LEADER if not is_nobody else before.last_known if before.leader == NO_LEADER else before.leader,
     )

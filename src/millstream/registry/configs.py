@@ -118,6 +118,10 @@ class ConfigCache:
         """The values set for ``name``, as last heard."""
         return self._overrides.get(name, {})
 
+    def everything(self) -> Iterable[Mapping[str, str]]:
+        """The values of every name that has some."""
+        return self._overrides.values()
+
     async def load(self, names: Iterable[str]) -> None:
         """Read these again now, without calling back: a topic's values come into being with it, unannounced."""
         names = list(names)

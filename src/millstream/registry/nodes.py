@@ -86,6 +86,8 @@ class BrokerRegistration:
     jmx_port: int = -1
     #: Whether its logs are all that they ever were: it stopped cleanly before, or never stopped since its last time.
     is_clean: bool = False
+    #: Its min.insync.replicas, for topics that have none of their own.
+    min_in_sync: int = 1
     #: Further keys that later versions wrote; kept when read.
     features: Mapping[str, Any] = field(default_factory=dict)
 
@@ -113,6 +115,8 @@ def _encode_broker(broker: BrokerRegistration) -> bytes:
         value["rack"] = broker.rack
     if broker.is_clean:
         value["clean"] = True
+    if broker.min_in_sync != 1:
+        value["min_insync_replicas"] = broker.min_in_sync
     return _json(value)
 
 
@@ -132,6 +136,7 @@ def _read_broker(data: bytes) -> BrokerRegistration:
         timestamp_ms=int(value.get("timestamp", 0)),
         jmx_port=value.get("jmx_port", -1),
         is_clean=value.get("clean", False) is True,
+        min_in_sync=int(value.get("min_insync_replicas", 1)),
         features=value.get("features", {}),
     )
 

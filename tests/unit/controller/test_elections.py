@@ -1,9 +1,14 @@
 import pytest
 
 from millstream.controller import elections, partition_states, replica_states
+from millstream.controller.context import Context, LiveBroker
 from millstream.controller.elections import Elected
+from millstream.controller.interface import ControllerSettings
+from millstream.controller.leaders import min_in_sync
 from millstream.controller.partition_states import Phase
 from millstream.controller.replica_states import ReplicaPhase
+from millstream.model.ids import TopicPartition
+from millstream.registry.nodes import BrokerRegistration, Endpoint
 
 
 def test_a_new_partition_is_led_by_its_first_live_replica_and_all_live_ones_are_in_sync() -> None:
@@ -81,3 +86,26 @@ def test_who_leaves_stays_eligible_only_while_nothing_can_be_committed() -> None
     assert elections.eligible_after((1, 2, 3), (1,), 2) == (2, 3)
     assert elections.eligible_after((1, 2, 3), (1,), 2, unclean={3}) == (2,)
     assert elections.eligible_after((1, 2), (), 1) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("topic", "brokers", "told", "replicas", "expected"),
+    [
+        (2, (1, 1), None, (1, 2, 3), 2),  # A topic's own value is everybody's.
+        (None, (2, 2), None, (1, 2, 3), 2),
+        (None, (2, 1), None, (1, 2, 3), 1),  # Whoever leads by less commits by less.
+        (None, (2, 2), 1, (1, 2, 3), 1),
+        (None, (), None, (1, 2, 3), 1),
+        (3, (1, 1), None, (1, 2), 2),  # No more than there are.
+    ],
+)
+def test_as_many_must_be_in_sync_as_the_least_careful_leader_asks(
+    topic: int | None, brokers: tuple[int, ...], told: int | None, replicas: tuple[int, ...], expected: int
+) -> None:
+    context = Context(1, 1, 1)
+    context.brokers = {
+        number: LiveBroker(number, 1, BrokerRegistration((Endpoint("PLAINTEXT", "here", 1),), min_in_sync=least))
+        for number, least in enumerate(brokers)
+    }
+    settings = ControllerSettings(min_in_sync=lambda name: topic, min_in_sync_told=lambda: told)
+    assert min_in_sync(context, settings, TopicPartition("orders", 0), replicas) == expected

@@ -69,10 +69,10 @@ EXAMPLES = [
         nodes.BROKER,
         (3,),
         "/brokers/ids/3",
-        BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),), is_clean=True),
+        BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),), is_clean=True, min_in_sync=2),
         b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
         b'"endpoints":["PLAINTEXT://localhost:9092"],"jmx_port":-1,"port":9092,'
-        b'"host":"localhost","version":5,"timestamp":"0","clean":true}',
+        b'"host":"localhost","version":5,"timestamp":"0","clean":true,"min_insync_replicas":2}',
     ),
     (nodes.SETTLED, (), "/brokers/settled", {1: 70, 2: 64}, b'{"version":1,"epochs":{"1":70,"2":64}}'),
     (
