@@ -319,6 +319,7 @@ class Broker:
     async def _register(self, registry: Registry) -> None:
         def registered(epoch: int) -> None:
             self.replicas.broker_epoch = epoch
+            self.orders.is_registered.set()
 
         registration = Registration(registry, self.id, self._registration, registered)
         self._undo.append(registration.close)

@@ -37,10 +37,14 @@ class Orders:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        #: Set once this life of the broker has an epoch.  Until then orders wait, for they may be meant for the life
+        #: before, which the registry still shows and which may have had more than is left.
+        self.is_registered = asyncio.Event()
 
     async def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead or follow each partition; one that tells everything ends the part in all that it does not name."""
         broker = self._broker
+        await self.is_registered.wait()
         await self._load([topic.topic_name for topic in order.topic_states])
         answer = LeaderAndIsrResponse()
         for share in _shares(order):
@@ -76,6 +80,7 @@ class Orders:
 
     async def stop_replicas(self, order: StopReplicaRequest) -> StopReplicaResponse:
         """Give up each partition, and its log where that is ordered too."""
+        await self.is_registered.wait()
         answer = StopReplicaResponse()
         for share in _shares(order):
             part = self._broker.replicas.stop(share)
@@ -95,6 +100,7 @@ class Orders:
     async def update_view(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take over what the controller says of the cluster."""
         broker = self._broker
+        await self.is_registered.wait()
         if (stale := broker.replicas.staleness(told.controller_epoch, told.broker_epoch)) is not None:
             return UpdateMetadataResponse(error_code=stale)
         known = broker.cluster.topics
