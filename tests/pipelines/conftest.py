@@ -9,9 +9,10 @@ from millstream.pipelines.spark.session import spark_session
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
-#: Small and quick: two cores, no web pages, few shuffle partitions.
+#: Small and quick: two cores, no web pages, few shuffle partitions, and no more compiled than minutes are worth.
 CONF = {
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",

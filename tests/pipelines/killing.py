@@ -1,15 +1,16 @@
-"""Drivers, their Python workers and brokers, killed in the middle of a stream that must come out whole."""
+"""Drivers, executors, Python workers and brokers, killed in the middle of a stream that must come out whole."""
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.pipelines.processes import command_of, kill, kill_session, parent_of, session_of
 from tests.pipelines.records import values_of
+from tests.pipelines.standalone import StandaloneCluster
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
@@ -20,7 +21,16 @@ DRIVER_TIMEOUT_S = 240.0
 class Copying:
     """A stream from one topic into another, driven by a process of its own that is started again when it dies."""
 
-    def __init__(self, broker: BrokerProcess, folder: Path, *, records: int, batch_records: int, delivery: str) -> None:
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        folder: Path,
+        *,
+        records: int,
+        batch_records: int,
+        delivery: str = "exactly-once",
+        cluster: StandaloneCluster | None = None,
+    ) -> None:
         self.broker = broker
         self.batch_records = batch_records
         topics = Topics(broker.address)
@@ -28,7 +38,7 @@ class Copying:
         self.expected = sorted(b"%d" % number for number in range(records))
         for partition in (0, 1):
             topics.put(self.source, [b"%d" % number for number in range(partition, records, 2)], partition)
-        self._delivery = delivery
+        self._delivery, self._cluster = delivery, cluster
         self._checkpoint = folder / f"checkpoint-{self.target}"
         self._log = folder / f"driver-{self.target}.log"
         self._driver: subprocess.Popen[bytes] | None = None
@@ -57,6 +67,7 @@ class Copying:
         self.starts += 1
         arguments = [self.broker.address, self.source, self.target, f"file://{self._checkpoint}"]
         arguments += [self._delivery, str(self.batch_records)]
+        arguments += [self._cluster.url if self._cluster else "local[2]"]
         with self._log.open("ab") as log:
             self._driver = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipelines.sink_driver", *arguments],
@@ -67,14 +78,23 @@ class Copying:
                 env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
             )
 
+    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        """Until it holds; the driver is started again whenever it is dead."""
+        deadline_s = time.monotonic() + DRIVER_TIMEOUT_S
+        while not holds():
+            assert time.monotonic() < deadline_s, f"{what} did not come:\n{self.output[-4000:]}"
+            if not self.is_over:
+                self.ensure_driver()
+            time.sleep(0.05)
+
     def wait_for_batches(self, count: int) -> None:
         """Until so many more batches are committed, or all of them."""
         goal = self.batches + count
-        self._wait(lambda: self.batches >= goal or self.is_over, f"{goal} batches")
+        self.wait_until(lambda: self.batches >= goal or self.is_over, f"{goal} batches")
 
     def finish(self) -> None:
         """Until the stream is through, with no more harm done."""
-        self._wait(lambda: self.is_over, "the end")
+        self.wait_until(lambda: self.is_over, "the end")
 
     def values(self) -> list[bytes | None]:
         return values_of(self.broker.address, self.target)
@@ -89,55 +109,29 @@ class Copying:
         """The driver, its JVM, and whatever else runs under them, at once."""
         self._kill_group()
 
-    def kill_worker(self) -> bool:
+    def kill_python(self) -> bool:
         """One of the Python workers; false when there is none now."""
-        assert self._driver is not None
-        workers = [pid for pid in _session(self._driver.pid) if _is_worker(pid)]
-        for pid in random.sample(workers, min(1, len(workers))):
-            os.kill(pid, signal.SIGKILL)
-        return bool(workers)
+        return self._kill_one(_is_python_worker)
+
+    def kill_executor(self) -> bool:
+        """One of the cluster's executors; false when there is none now."""
+        return self._kill_one(lambda pid: "CoarseGrainedExecutorBackend" in command_of(pid))
 
     def kill_broker(self) -> None:
         self.broker.kill()
         self.broker.start()
 
+    def _kill_one(self, is_one: Callable[[int], bool]) -> bool:
+        assert self._driver is not None
+        leaders = [self._driver.pid, *(self._cluster.pids if self._cluster else ())]
+        found = [pid for leader in leaders for pid in session_of(leader) if is_one(pid)]
+        return bool(found) and kill(random.choice(found))
+
     def _kill_group(self) -> None:
         assert self._driver is not None
-        for pid in [*_session(self._driver.pid), self._driver.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        self._driver.wait()
-
-    def _wait(self, holds: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + DRIVER_TIMEOUT_S
-        while not holds():
-            assert time.monotonic() < deadline_s, f"{what} did not come:\n{self.output[-4000:]}"
-            if not self.is_over:
-                self.ensure_driver()
-            time.sleep(0.05)
+        kill_session(self._driver)
 
 
-def _session(leader: int) -> list[int]:
-    """The processes of the session that the driver leads: those it started, and theirs."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != leader:
-            try:
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(fields[3]) == leader:
-                found.append(int(name))
-    return found
-
-
-def _is_worker(pid: int) -> bool:
+def _is_python_worker(pid: int) -> bool:
     """A Python process that Spark's daemon forked."""
-    try:
-        is_python = "pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_text()
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return is_python and "pyspark.daemon" in Path(f"/proc/{parent}/cmdline").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return "pyspark.daemon" in command_of(pid) and "pyspark.daemon" in command_of(parent_of(pid))

@@ -9,6 +9,7 @@ import sys
 from pyspark.errors import PySparkException
 
 from millstream.pipelines.spark.session import spark_session
+from tests.pipelines import standalone
 from tests.pipelines.conftest import CONF
 
 QUERY_TRIES_MAX = 100
@@ -16,10 +17,11 @@ QUERY_TRIES_MAX = 100
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "source", "target", "checkpoint", "delivery", "batch_records"):
+    for name in ("bootstrap", "source", "target", "checkpoint", "delivery", "batch_records", "master"):
         parser.add_argument(name)
     given = parser.parse_args()
-    spark = spark_session("sink driver", "local[2]", **CONF)
+    is_local = given.master.startswith("local")
+    spark = spark_session("sink driver", given.master, **CONF, **({} if is_local else standalone.CONF))
     brokers = {"kafka.bootstrap.servers": given.bootstrap, "kafka.request.timeout.ms": "20000"}
     frame = (
         spark.readStream.format("millstream")
@@ -27,8 +29,9 @@ def main() -> int:
         .option("maxOffsetsPerTrigger", given.batch_records)
         .load()
     )
+    rows = frame.select("key", "value")
     writer = (
-        frame.select("key", "value")
+        (rows if is_local else rows.repartition(2, "value"))  # On a cluster what is lost may lie in a shuffle, too.
         .writeStream.format("millstream")
         .options(**brokers, topic=given.target, delivery=given.delivery)
         .option("checkpointLocation", given.checkpoint)

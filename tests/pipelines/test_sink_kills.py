@@ -18,7 +18,7 @@ def test_a_stream_comes_out_once_though_broker_worker_and_driver_are_killed(tmp_
     with BrokerProcess(tmp_path / "broker") as broker:
         copying = Copying(broker, tmp_path, records=6_000, batch_records=200, delivery="exactly-once")
         try:
-            for harm in (copying.kill_broker, copying.kill_worker, copying.kill_driver):
+            for harm in (copying.kill_broker, copying.kill_python, copying.kill_driver):
                 copying.wait_for_batches(3)
                 harm()
             copying.finish()
@@ -30,7 +30,7 @@ def test_a_stream_comes_out_once_though_broker_worker_and_driver_are_killed(tmp_
 
 def _kill_at_random(copying: Copying, kills: int, chance: random.Random) -> int:
     """So many kills at moments that nobody chose; how many there were before the stream was through."""
-    harms: list[Callable[[], object]] = [copying.kill_broker, copying.kill_worker, copying.kill_worker]
+    harms: list[Callable[[], object]] = [copying.kill_broker, copying.kill_python, copying.kill_python]
     done = 0
     while done < kills and not copying.is_over:
         copying.wait_for_batches(chance.choice([1, 1, 2]))
