@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -89,14 +90,32 @@ class Feed(threading.Thread):
             self.fault = error
 
 
+class Struck(Protocol):
+    """What is killed and started again under the copiers: a broker, or one of several."""
+
+    @property
+    def address(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> object: ...
+
+
 class Yard:
     """A broker, its copiers and the feed; and the hand that kills them."""
 
     def __init__(
-        self, folder: Path, delivery: str, instances: tuple[str | None, ...], seed: int, session_ms: int = 5_000
+        self,
+        folder: Path,
+        delivery: str,
+        instances: tuple[str | None, ...],
+        seed: int,
+        session_ms: int = 5_000,
+        broker: Struck | None = None,
     ) -> None:
+        """``broker`` is one that runs already."""
         self._random = random.Random(seed)
-        self.broker = BrokerProcess(folder / "data", settings=SETTINGS).start()
+        self.broker = broker or BrokerProcess(folder / "data", settings=SETTINGS).start()
         with millstream.Admin(self.broker.address) as admin:
             for topic in (SOURCE, SINK):
                 admin.create_topic(topic, partitions=PARTITIONS)
@@ -110,7 +129,7 @@ class Yard:
         self.feed.start()
         for copier in self.copiers:
             copier.start()
-        self._until_more_is_copied()
+        self.until_more_is_copied()
 
     def run(self, kills: int, victims: Sequence[str] = VICTIMS) -> None:
         """Feed and copy through so many kills, and then until everything is copied."""
@@ -118,7 +137,7 @@ class Yard:
         for _ in range(kills):
             # Mostly in the middle of the work; sometimes while those killed before are still getting up.
             if self._random.random() < 0.7:
-                self._until_more_is_copied()
+                self.until_more_is_copied()
                 time.sleep(self._random.uniform(0, 0.4))
             else:
                 time.sleep(self._random.uniform(0, 1.5))
@@ -127,7 +146,7 @@ class Yard:
 
     def finish(self) -> None:
         """Feed no more, and copy what is left."""
-        self._until_more_is_copied()
+        self.until_more_is_copied()
         self.feed.stopped.set()
         self.feed.join(PATIENCE_S)
         assert self.feed.fault is None and not self.feed.is_alive(), f"the feed failed: {self.feed.fault}"
@@ -137,10 +156,14 @@ class Yard:
             copier.stop()
 
     def close(self) -> None:
+        self.discard()
+        self.broker.kill()
+
+    def discard(self) -> None:
+        """End feed and copiers, in whatever state they are."""
         self.feed.stopped.set()
         for copier in self.copiers:
             copier.discard()
-        self.broker.kill()
 
     def _kill(self, victims: str) -> None:
         struck = {BROKER: [], COPIER: [self._random.choice(self.copiers)], EVERYONE: self.copiers}
@@ -153,7 +176,7 @@ class Yard:
         for copier in copiers:
             copier.start()
 
-    def _until_more_is_copied(self) -> None:
+    def until_more_is_copied(self) -> None:
         self._until_copied(self._committed() + 1)
 
     def _until_copied(self, wanted: int) -> None:
