@@ -114,15 +114,22 @@ async def _serve(config: BrokerConfig) -> int:
         loop.add_signal_handler(number, stopping.set)
     environment = real_environment(config)
     broker = Broker(config, environment, ROUTES)
+    starting, told = asyncio.create_task(broker.start()), asyncio.create_task(stopping.wait())
     try:
-        await broker.start()
+        await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # It may wait for a controller that never comes.
+            starting.cancel()
+            await asyncio.wait([starting])
+            return 0
+        await starting
         _settle_garbage()
         if broker.metrics_at is not None:
             print(f"metrics {broker.metrics_at.host}:{broker.metrics_at.port}", flush=True)  # noqa: T201 - likewise
         for listener in broker.listening:
             print(f"ready {listener.host}:{listener.port}", flush=True)  # noqa: T201 - what whoever started us waits for
-        await stopping.wait()
+        await told
     finally:
+        told.cancel()
         await broker.stop()
     return 0
 
