@@ -11,6 +11,7 @@ from millstream.model.workers import Workers
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.tree import Registry, RegistryFailure, Watch
 from tests.simulation.broker import SimBroker
+from tests.simulation.failing_registry import WRITES
 from tests.simulation.network import SimNetwork
 
 #: How long the registry takes a silent broker for alive.
@@ -32,11 +33,18 @@ class ProcessRegistry:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self.is_dead = False
+        #: Whether writes are refused, as by an ensemble without a majority that gave up waiting.
+        self.is_failing = False
 
     def __getattr__(self, name: str) -> Any:
         if self.is_dead:
             raise RegistryFailure("/", "the process that asks is dead")
+        if self.is_failing and name in WRITES:
+            return self._fail
         return getattr(self._session, name)
+
+    async def _fail(self, *args: object, **options: object) -> None:
+        raise RegistryFailure("/", "the ensemble does not answer")
 
     async def watch(self, path: str, callback: Callable[[], None], *, children: bool = False) -> Watch:
         return await self._session.watch(path, self._as_process(callback), children=children)

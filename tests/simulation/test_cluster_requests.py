@@ -1,5 +1,6 @@
 """What clients and brokers ask of a cluster through any of its brokers, on virtual time."""
 
+import asyncio
 from functools import partial
 
 from millstream.broker.broker import Broker
@@ -144,6 +145,28 @@ def test_a_broker_whose_node_was_deleted_registers_anew() -> None:
         await cluster.until(partial(has_registered_since, other, epoch), timeout_s=1)
         for broker in cluster.running:
             await cluster.until(partial(knows_brokers, broker, 3), timeout_s=1)
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_registering_anew_is_tried_until_it_succeeds() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        await create(await cluster.connect(other.id), "orders", partitions=6)
+        epoch = other.replicas.broker_epoch
+        session = cluster.members[other.id].session
+        session.is_failing = True
+        cluster.expire(other.id)
+        await asyncio.sleep(20)
+        assert other.replicas.broker_epoch == epoch
+        assert all(other.id not in broker.cluster.brokers for broker in cluster.running if broker is not other)
+        session.is_failing = False
+        await cluster.until(partial(has_registered_since, other, epoch), timeout_s=5)
+        for broker in cluster.running:
+            await cluster.until(partial(knows_brokers, broker, 3), timeout_s=1)
+        rows = await partitions_of(await cluster.connect(other.id), "orders")
+        assert all(row.offline_replicas == [] for row in rows.values())
         await cluster.stop()
 
     simulate(scenario)
