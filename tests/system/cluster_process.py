@@ -75,5 +75,4 @@ class ClusterProcess:
 
     def _end_brokers(self) -> None:
         for broker in self.brokers.values():
-            if broker.is_running:
-                broker.kill()
+            broker.kill()
