@@ -12,6 +12,7 @@ from millstream.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from millstream.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -20,8 +21,9 @@ from millstream.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from millstream.protocol.messages.produce import ProduceResponse
 from millstream.registry.nodes import BROKER
-from tests.simulation.asking import produce, simulate
+from tests.simulation.asking import fetch_request, produce, produce_request, simulate
 from tests.simulation.brokers import SimulatedCluster
 from tests.simulation.network import SimNetwork
 from tests.simulation.test_cluster import create, has_registered_since, knows_brokers, partitions_of
@@ -133,6 +135,43 @@ def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
             broker.settings.topic_config("orders").retention_ms,
             broker.settings.topic_config("another").retention_ms,
         ) == (12345, 54321)
+
+    simulate(scenario)
+
+
+def test_whoever_comes_to_the_wrong_leader_is_told_who_leads_and_where() -> None:
+    """KIP-951: from these versions on, an answer names the leader, so that the client need not ask."""
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        connection = await cluster.connect(other.id)
+        await create(connection, "orders", partitions=3)
+        rows = await partitions_of(connection, "orders")
+        index, leader = next((at, row) for at, row in rows.items() if row.leader_id != other.id)
+        topic_id = other.cluster.topics["orders"].topic_id
+        request = produce_request("orders", b"astray", partition=index)
+        request.topic_data[0].topic_id = topic_id
+        produced = await connection.call(request, ProduceResponse, version=13)
+        row = produced.responses[0].partition_responses[0]
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and row.current_leader is not None
+        told = (row.current_leader.leader_id, row.current_leader.leader_epoch)
+        assert told == (leader.leader_id, leader.leader_epoch)
+        expected = [(leader.leader_id, f"broker-{leader.leader_id}", 9092)]
+        assert [(each.node_id, each.host, each.port) for each in produced.node_endpoints] == expected
+        await cluster.stop(leader.leader_id)
+        survivor = next(broker for broker in cluster.running if broker is not other)
+        connection = await cluster.connect(survivor.id)
+        now = (await partitions_of(connection, "orders"))[index].leader_id
+        connection = await cluster.connect(now)
+        asked = fetch_request("orders", 0, partition=index)
+        asked.topics[0].topic_id = topic_id
+        asked.topics[0].partitions[0].current_leader_epoch = leader.leader_epoch
+        fetched = await connection.call(asked, FetchResponse, version=16)
+        assert fetched.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert [(each.node_id, each.host, each.port) for each in fetched.node_endpoints] == [
+            (now, f"broker-{now}", 9092)
+        ]
+        await cluster.stop()
 
     simulate(scenario)
 

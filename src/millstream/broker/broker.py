@@ -311,7 +311,12 @@ class Broker:
         )
         neighbours.on_changed = self.channels.drop
         self.detection = detection = Detection(self, registry)
-        self.channels.on_refused = detection.refused
+
+        def refused(broker_id: int, epoch: int, was_reached: bool) -> None:
+            neighbours.doubt(broker_id)
+            detection.refused(broker_id, epoch, was_reached)
+
+        self.channels.on_refused = refused
         self.channels.on_lost, self.channels.on_reached = detection.lost, detection.reached
         self._undo += [self.channels.close, neighbours.close, detection.close]
         await neighbours.start()

@@ -96,6 +96,16 @@ class ClusterView:
         """The rack of each live broker."""
         return {broker_id: next(iter(found.values())).rack for broker_id, found in self.brokers.items() if found}
 
+    def endpoints_of(self, broker_ids: Iterable[int], listener: str) -> list[Endpoint]:
+        """Where these brokers are found by ``listener``, those that are."""
+        found = (self.brokers.get(broker_id, {}).get(listener) for broker_id in sorted(set(broker_ids)))
+        return [endpoint for endpoint in found if endpoint is not None]
+
+    def leadership(self, name: str, index: int) -> UpdateMetadataPartitionState | None:
+        """What is known of a partition, its leader and that one's epoch before all."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.partitions.get(index)
+
     def name_of(self, topic_id: Uuid) -> str | None:
         """The topic of that id, if there is one."""
         return self._names.get(topic_id)

@@ -58,6 +58,10 @@ class Neighbours:
             raise ConnectionRefusedError(f"broker {broker_id} is not registered")
         return found
 
+    def doubt(self, broker_id: int) -> None:
+        """The broker was not found where it should be: it is looked up again before it is looked for again."""
+        self._known.pop(broker_id, None)
+
     def _changed(self) -> None:
         self._is_stale = True
         if self._reading is None:

@@ -18,6 +18,7 @@ from millstream.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from millstream.replication.fetch_sessions import NO_SESSION, Key, View, Wanted
@@ -29,6 +30,8 @@ from millstream.storage.log import Log
 READ_COMMITTED = 1
 #: From this version on consumers may read from followers, and say where they stand.
 NEAREST_FROM_VERSION = 11
+#: From this version on they are told where the leader is that they should ask instead.
+ENDPOINTS_FROM_VERSION = 16
 #: Up to here it is cheaper to read records and send them with their header than to have the kernel send a file.
 SMALL_BYTES = 16 * 1024
 #: Refusals that tell a client to look for another leader.
@@ -53,7 +56,13 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     for piece in fetching.pieces:
         if not piece.is_at_hand():
             await piece.warm(broker.workers)
-    return fetching.answer()
+    response = fetching.answer()
+    if fetching.leaders and call.version >= ENDPOINTS_FROM_VERSION:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+            for each in broker.cluster.endpoints_of(fetching.leaders, call.connection.listener)
+        ]
+    return response
 
 
 async def _handle_follower(
@@ -161,6 +170,7 @@ class Fetching:
         "_rows",
         "_size",
         "_view",
+        "leaders",
         "partitions",
         "pieces",
     )
@@ -177,6 +187,8 @@ class Fetching:
         self._rack = ""
         if request.rack_id and broker.settings.config.get(settings.REPLICA_SELECTOR_CLASS):
             self._rack = request.rack_id
+        #: Who leads what this broker does not.
+        self.leaders: tuple[int, ...] = ()
         self.partitions: list[Partition] = []
         self.pieces: list[Piece] = []
 
@@ -256,6 +268,7 @@ class Fetching:
             row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")
             if partition is not None and refusal.code in LOST:
                 leadership = partition.role.leadership
+                self.leaders = (*self.leaders, leadership.leader)
                 row.current_leader = LeaderIdAndEpoch(leader_id=leadership.leader, leader_epoch=leadership.leader_epoch)
             return row
 

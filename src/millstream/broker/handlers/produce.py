@@ -9,6 +9,8 @@ from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, TRANSACTIONA
 from millstream.model.compression import ZSTD
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -26,6 +28,8 @@ ACKS = (NO_ACKS, LEADER_ONLY, ALL_IN_SYNC)
 #: From this size on, records that must be looked at one by one are looked at in a thread.
 OFF_LOOP_BYTES = 16 * 1024
 ZSTD_FROM_VERSION = 7
+#: From here on a client is told who leads what this broker does not.
+LEADERS_FROM_VERSION = 10
 #: The byte of a batch that names its codec.
 LAST_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
 
@@ -56,13 +60,43 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     if request.acks == NO_ACKS:
         appending.raise_if_refused()  # Silence is promised; a refusal closes the connection.
         return None
-    return ProduceResponse(responses=responses)
+    response = ProduceResponse(responses=responses)
+    if appending.has_lost and call.version >= LEADERS_FROM_VERSION:
+        _name_leaders(broker, response, call.connection.listener)
+    return response
+
+
+def _name_leaders(broker: Broker, response: ProduceResponse, listener: str) -> None:
+    """Say who leads the partitions that this broker does not, and where it is, so that nobody need ask (KIP-951)."""
+    leaders = set()
+    for topic in response.responses:
+        name = topic.name or broker.cluster.name_of(topic.topic_id) or ""
+        for row in topic.partition_responses:
+            known = broker.cluster.leadership(name, row.index)
+            if row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and known is not None and known.leader != broker.id:
+                row.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+                leaders.add(known.leader)
+    response.node_endpoints = [
+        NodeEndpoint(node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
+        for each in broker.cluster.endpoints_of(leaders, listener)
+    ]
 
 
 class Appending:
     """One request's appends: what was refused, and what the answer must wait for."""
 
-    __slots__ = ("_acks", "_broker", "_guards", "_looked_at", "_now_ms", "_refusals", "_request", "_version", "owed")
+    __slots__ = (
+        "_acks",
+        "_broker",
+        "_guards",
+        "_looked_at",
+        "_now_ms",
+        "_refusals",
+        "_request",
+        "_version",
+        "has_lost",
+        "owed",
+    )
 
     def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
         self._broker = broker
@@ -75,6 +109,8 @@ class Appending:
         self._guards: dict[int, Verification] = {}
         self._looked_at: set[int] = set()
         self.owed: list[Owed] = []
+        #: Whether another broker leads some of the partitions.
+        self.has_lost = False
 
     def refused(
         self, topic: TopicProduceData, data: PartitionProduceData, refusal: ProtocolError
@@ -85,6 +121,7 @@ class Appending:
             traffic.produces.value += 1
             traffic.failed_produces.value += 1
         self._refusals[id(data)] = refusal
+        self.has_lost |= refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionProduceResponse(
             index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
         )
@@ -146,6 +183,7 @@ class Appending:
         for partition, offset, term, row in self.owed:
             if not row.error_code:
                 row.error_code = partition.outcome_of(offset, term)
+                self.has_lost |= row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # What must be known before anything is appended.
 
