@@ -20,6 +20,7 @@ from millstream.broker.forwarding import TIMEOUT_MS, ask_controller
 from millstream.broker.leaving import hand_over
 from millstream.broker.markers import Markers
 from millstream.broker.monitor import Monitor
+from millstream.broker.moves import Moves
 from millstream.broker.neighbours import Neighbours
 from millstream.broker.orders import Orders, answer_own
 from millstream.broker.producer_ids import ProducerIds
@@ -94,6 +95,7 @@ class Broker:
         self.random = environment.random
         self.purgatory = Purgatory()
         self.markers = Markers(self)
+        self.moves = Moves(self)
         self.orders = Orders(self)
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
@@ -192,7 +194,7 @@ class Broker:
         self._undo.append(self._report_no_more)
         await self._until_known()
         self._let_clients_in()
-        self._undo.append(self.replication.stop)  # The first thing to end.
+        self._undo += [self.replication.stop, self.moves.stop]  # The first things to end.
         background = Background(self)
         background.start()
         self._undo.append(background.stop)

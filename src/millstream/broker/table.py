@@ -23,6 +23,7 @@ from millstream.protocol.messages.add_partitions_to_txn import AddPartitionsToTx
 from millstream.protocol.messages.alter_configs import AlterConfigsRequest
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
 from millstream.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from millstream.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
 from millstream.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from millstream.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -100,6 +101,7 @@ ROUTES = Router(
         Route(TxnOffsetCommitRequest, transactions.commit_offsets),
         Route(DescribeConfigsRequest, configs.describe),
         Route(AlterConfigsRequest, configs.alter),
+        Route(AlterReplicaLogDirsRequest, log_dirs.alter),
         Route(DescribeLogDirsRequest, log_dirs.describe),
         Route(CreatePartitionsRequest, by_controller(topics.add_partitions, topics.are_added)),
         Route(DeleteGroupsRequest, groups.delete),

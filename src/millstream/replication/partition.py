@@ -31,17 +31,6 @@ EPOCH_BUMPED_FROM = 2
 logger = logging.getLogger(__name__)
 
 
-class ProducerRow(NamedTuple):
-    """A producer's standing in the partition; -1 for what it does not have."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-
-
 class Divergence(NamedTuple):
     """The follower's log left the leader's at the end of this epoch."""
 
@@ -286,20 +275,6 @@ class Partition:
         now_ms = log.directory.clock.now_ms()
         return log.producers.begin_verification(producer_id, producer_epoch, sequence, adds=adds, now_ms=now_ms)
 
-    def producer_rows(self) -> list[ProducerRow]:
-        """What is remembered of each producer."""
-        return [
-            ProducerRow(
-                producer.producer_id,
-                producer.epoch,
-                producer.last_sequence,
-                producer.last_timestamp,
-                producer.coordinator_epoch,
-                producer.txn_first_offset,
-            )
-            for producer in self.leader_log().producers
-        ]
-
     def _refuse_too_few(self, wanted: int) -> None:
         """As Kafka since 4.0, never ask for more replicas than the partition has."""
         in_sync, replicas = len(self.role.others_in_sync) + 1, len(self.role.leadership.replicas)
@@ -418,6 +393,13 @@ class Partition:
         log = self._log()
         log.restart_at(offset)
         self._was_cut(log)
+
+    def moved_to(self, log: Log) -> None:
+        """The same records lie in another directory now."""
+        self.log = log
+        if self.role.part is Part.LEADER:
+            log.epochs.assign(self.role.leadership.leader_epoch, log.end_offset)
+        self._changed()
 
     def _was_cut(self, log: Log) -> None:
         self._watermark = max(min(self._watermark, log.end_offset), log.start_offset)

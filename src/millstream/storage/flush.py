@@ -164,6 +164,11 @@ class Flusher:
         #: Whether a full flush is on its way.
         self.is_filling = False
 
+    @property
+    def cuts(self) -> int:
+        """How often the log was cut."""
+        return self._generation
+
     def note_segment(self, closed: Segment | None) -> None:
         """A segment was begun, and the one before it closed."""
         self._names += 1

@@ -84,12 +84,13 @@ class Log:
         topic_partition: TopicPartition,
         config: TopicConfig,
         topic_id: Uuid = ZERO_UUID,
+        folder_name: str | None = None,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.folder = f"{directory.path}/{topic_partition}"
+        self.folder = f"{directory.path}/{folder_name or topic_partition}"
         self.start_offset = 0
         #: The next offset to be written.
         self.end_offset = 0
@@ -126,6 +127,12 @@ class Log:
         except OSError as error:
             raise self.directory.fail(error) from error
         self.flusher.note_segment(None)
+
+    def begin_at(self, offset: int) -> None:
+        """As ``create``, for a log whose first offset will be ``offset``."""
+        self.start_offset = self.end_offset = self.producers.end_offset = offset
+        self.create()
+        self.recovery_point = self.flusher.durable_offset = offset
 
     def adopt(self, segments: list[Segment], start_offset: int, end_offset: int) -> None:
         """Stand on ``segments``, as loaded from the folder; there is at least one."""

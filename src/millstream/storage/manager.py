@@ -27,6 +27,7 @@ from millstream.storage.meta import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from millstream.storage.moving import FUTURE_SUFFIX, Copy
 from millstream.storage.recovery import LastKnown, load_log
 
 PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
@@ -130,7 +131,7 @@ class Logs:
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):
-            if name.endswith(trimming.DELETE_SUFFIX):
+            if name.endswith((trimming.DELETE_SUFFIX, FUTURE_SUFFIX)):
                 directory.doom(f"{path}/{name}", 0)
                 continue
             topic_partition = _partition_of(name)
@@ -258,6 +259,25 @@ class Logs:
             log.directory.open_files.replace(path, encode_partition_metadata(topic_id))
         except OSError as error:
             raise log.directory.fail(error) from error
+
+    def replace(self, copy: Copy) -> Log:
+        """Let a finished copy take its origin's place; the origin's files go in time."""
+        origin, made = copy.origin, copy.log
+        directory, topic_partition = made.directory, made.topic_partition
+        self.set_topic_id(made, origin.topic_id)
+        try:
+            directory.open_files.forget_folder(made.folder)
+            directory.files.rename(made.folder, f"{directory.path}/{topic_partition}")
+            directory.files.sync_folder(directory.path)
+            known = LastKnown(made.end_offset, made.start_offset, is_clean=True)
+            log = load_log(directory, topic_partition, origin.topic_id, origin.config, known)
+        except OSError as error:
+            raise directory.fail(error) from error
+        log.producers = origin.producers  # The same, and they know more than a snapshot tells.
+        del origin.directory.logs[topic_partition], self._logs[topic_partition]
+        self._add(log)
+        origin.delete()
+        return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Remove the partition's log, a twin in another directory included; the files go in time.

@@ -10,7 +10,8 @@ from millstream.metrics.table import METRICS
 from millstream.metrics.traffic import TopicTraffic
 from millstream.model.batch import header_at
 from millstream.model.errors import ErrorCode, ProtocolError
-from millstream.replication.partition import ALL_IN_SYNC, Partition, ProducerRow
+from millstream.replication.partition import ALL_IN_SYNC, Partition
+from millstream.replication.producer_rows import ProducerRow, producer_rows
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.role import Leadership
 from millstream.storage.log import AppendOutcome
@@ -216,13 +217,13 @@ def test_a_late_marker_does_not_end_the_next_transaction(partition: Partition) -
 
 def test_a_marker_for_an_unknown_producer_is_written(partition: Partition) -> None:
     assert end(partition, epoch=4, transaction_version=2).first_offset == 0
-    assert partition.producer_rows() == [ProducerRow(PRODUCER, 4, -1, NOW_MS, 0, -1)]
+    assert producer_rows(partition) == [ProducerRow(PRODUCER, 4, -1, NOW_MS, 0, -1)]
 
 
 def test_rows_say_what_is_known_of_each_producer(partition: Partition) -> None:
     append(partition, data(0, producer_id=1, transactional=False))
     begin(partition, 5, epoch=2)
-    assert partition.producer_rows() == [
+    assert producer_rows(partition) == [
         ProducerRow(1, 0, 0, NOW_MS, -1, -1),
         ProducerRow(PRODUCER, 2, 5, NOW_MS, -1, 1),
     ]

@@ -15,6 +15,7 @@ from millstream.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from millstream.replication.producer_rows import producer_rows
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ async def describe_producers(
 
 def _known(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
-        rows = broker.replicas.find(topic, index).producer_rows()
+        rows = producer_rows(broker.replicas.find(topic, index))
     except ProtocolError as refusal:
         return PartitionResponse(
             partition_index=index, error_code=refusal.code, error_message=refusal.detail or refusal.code.name

@@ -84,6 +84,11 @@ class Followers:
         if known is not None:
             known[0].remove(known[1])
 
+    def moved(self, partition: Partition) -> None:
+        """The partition's log is another one now."""
+        self.unfollow(partition)
+        self.role_changed(partition)
+
     async def stop(self) -> None:
         """End every fetcher, in the middle of whatever it does."""
         self._is_stopped = True
