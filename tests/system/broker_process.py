@@ -73,7 +73,9 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         """The command line that ``start`` runs."""
-        chosen = ["--host", self.host, "--port", str(self.port), "--data", str(self.data)]
+        chosen = ["--data", str(self.data)]
+        if "listeners" not in self.settings:
+            chosen += ["--host", self.host, "--port", str(self.port)]
         for name, value in self.settings.items():
             chosen += ["--set", f"{name}={value}"]
         return [sys.executable, "-m", "millstream", "serve", *chosen, *self.arguments]

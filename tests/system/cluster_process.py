@@ -59,15 +59,22 @@ class ClusterProcess:
 
     def add(self, number: int) -> BrokerProcess:
         """Run one more broker; ``ready`` says when it serves."""
-        addresses = ",".join(server.address for server in self.zookeepers)
         broker = BrokerProcess(
             self.folder / f"broker-{number}",
-            settings={**self._settings, "broker.id": number},
-            arguments=["--registry", f"zk://{addresses}/cluster"],
+            settings={**self._settings, "broker.id": number, **self.settings_of(number)},
+            arguments=["--registry", f"zk://{self.ensemble_of(number)}/cluster"],
         )
         self.brokers[number] = broker
         broker.launch()
         return broker
+
+    def settings_of(self, number: int) -> Mapping[str, str | int]:
+        """What one broker has of its own."""
+        return {}
+
+    def ensemble_of(self, number: int) -> str:
+        """Where one broker finds ZooKeeper."""
+        return ",".join(server.address for server in self.zookeepers)
 
     def signal(self, number: int, which: int) -> None:
         """Send a broker a signal."""

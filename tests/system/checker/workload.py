@@ -1,11 +1,11 @@
-"""The workload: a broker, clients of every kind, faults from a seed, and the history of it all."""
+"""The workload: clients of every kind, faults from a seed, and the history of it all."""
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,35 +14,17 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.system.broker_process import BrokerProcess
 from tests.system.checker import history
 from tests.system.checker.analysis import Anomaly, History, anomalies
 from tests.system.checker.clients import COMMON, TOPIC
+from tests.system.checker.ground import Ground
 from tests.system.checker.history import Polled
-from tests.system.checker.proxy import Proxy
 
 PARTITIONS = 4
 #: How long clients have to end in good order, and the group to read what is left.
 END_TIMEOUT_S = 150.0
 CATCH_UP_TIMEOUT_S = 90.0
-PAUSE_S = (0.5, 2.0)
-#: A member that was killed is missed soon.
-SETTINGS = {
-    "group.consumer.min.session.timeout.ms": 6_000,
-    "group.consumer.session.timeout.ms": 6_000,
-    "group.consumer.min.heartbeat.interval.ms": 1_000,
-    "group.consumer.heartbeat.interval.ms": 1_000,
-}
-
-
-class BrokenBroker(BrokerProcess):
-    """A broker with one of the bugs of ``broken_broker``."""
-
-    bug = ""
-
-    def command(self) -> list[str]:
-        python, _, _, *arguments = super().command()
-        return [python, "-m", "tests.system.checker.broken_broker", self.bug, *arguments]
+PAUSE_S = (0.3, 1.5)
 
 
 @dataclass
@@ -84,26 +66,23 @@ class Member:
 
 @dataclass
 class Workload:
-    """A run: ``run`` it for a while under faults, then ``judge`` it."""
+    """A run: clients at work on a ground, under its faults and their own."""
 
+    ground: Ground
     folder: Path
     seed: int = 0
     protocol: str = "classic"
-    #: A planted bug of the broker, or of the consumers.
-    broker_bug: str = ""
+    #: A planted bug of the consumers.
     commits_early: bool = False
-    faults: int = 0
+    #: How many of each kind there were.
+    faults: Counter[str] = field(default_factory=Counter)
     _members: list[Member] = field(default_factory=list)
+    _bootstrap: str = ""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.journals = self.folder / "journals"
         self.journals.mkdir(parents=True)
-        self.proxy = Proxy()
-        self.broker = BrokerProcess(self.folder / "data", settings=SETTINGS)
-        if self.broker_bug:
-            self.broker = BrokenBroker(self.folder / "data", settings=SETTINGS)
-            self.broker.bug = self.broker_bug
         # Consumers that are mostly at work are mostly killed at work.
         early = ["--early", "--work-s", "0.001"] if self.commits_early else []
         reading = ["--protocol", self.protocol, *early]
@@ -116,68 +95,64 @@ class Workload:
         ]
 
     def run(self, seconds: float) -> list[Anomaly]:
-        """Work under faults for so long, come to an end in peace, and say what was wrong."""
-        with self.proxy:
-            try:
-                return self._run(seconds)
-            finally:
-                for member in self._members:
-                    if member.process is not None:
-                        member.kill()
-                if self.broker.is_running:
-                    self.broker.signal(signal.SIGCONT)
-                    self.broker.kill()
+        """Work for so long under faults by chance, come to an end in peace, and say what was wrong."""
+        return self._run(lambda: self._strike_by_chance(seconds))
 
-    def _run(self, seconds: float) -> list[Anomaly]:
-        # Clients are sent to the proxy, whichever way they came.
-        self.broker.settings["advertised.listeners"] = f"PLAINTEXT://{self.proxy.address}"
-        self.broker.start()
-        self.proxy.target = self.broker.address
-        self._make_topic()
-        for member in self._members:
-            member.start(self.journals, self.proxy.address)
-        end_s = time.monotonic() + seconds
-        faults: dict[Callable[[], None], int] = {
-            self._kill_broker: 3,
-            self._pause_broker: 1,
-            self._kill_client: 20 if self.commits_early else 4,
-            self.proxy.cut: 4,
-        }
-        while time.monotonic() < end_s:
-            time.sleep(self.random.uniform(*PAUSE_S))
-            (fault,) = self.random.choices(list(faults), list(faults.values()))
-            fault()
-            self.faults += 1
-        self._check_alive()
-        for member in self._members:
-            if member.role != "consume":
-                assert member.end() == 0, self._last_words(member)
-        final = self._read_all()
-        self._await_readers(final)
-        return anomalies(History(history.read(self.journals), final))
+    def run_through(self) -> list[Anomaly]:
+        """Work until each fault has struck once, in an order by chance; then as ``run``."""
+        return self._run(self._strike_once_each)
+
+    def _run(self, strike: Callable[[], None]) -> list[Anomaly]:
+        try:
+            self._bootstrap = self.ground.start()
+            self._make_topic()
+            for member in self._members:
+                member.start(self.journals, self._bootstrap)
+            strike()
+            self._check_alive()
+            for member in self._members:
+                if member.role != "consume":
+                    assert member.end() == 0, self._last_words(member)
+            final = self._read_all()
+            self._await_readers(final)
+            return anomalies(History(history.read(self.journals), final))
+        finally:
+            for member in self._members:
+                if member.process is not None:
+                    member.kill()
+            self.ground.end()
 
     # Faults.
 
-    def _kill_broker(self) -> None:
-        self.broker.kill()
-        self.broker.start()
+    def _strike_by_chance(self, seconds: float) -> None:
+        faults = {**self.ground.faults(), self._kill_client: 20 if self.commits_early else 4}
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            (fault,) = self.random.choices(list(faults), list(faults.values()))
+            self._strike(fault)
 
-    def _pause_broker(self) -> None:
-        self.broker.signal(signal.SIGSTOP)
-        time.sleep(self.random.uniform(0.2, 2.0))
-        self.broker.signal(signal.SIGCONT)
+    def _strike_once_each(self) -> None:
+        faults = [*self.ground.faults(), self._kill_client]
+        self.random.shuffle(faults)
+        for fault in faults:
+            self._strike(fault)
+
+    def _strike(self, fault: Callable[[], None]) -> None:
+        time.sleep(self.random.uniform(*PAUSE_S))
+        fault()
+        self.faults[fault.__name__.strip("_")] += 1
 
     def _kill_client(self) -> None:
         member = self.random.choice(
             [each for each in self._members if each.role == "consume" or not self.commits_early]
         )
         member.kill()
-        member.start(self.journals, self.proxy.address)
+        member.start(self.journals, self._bootstrap)
 
     # The end.
 
     def _make_topic(self) -> None:
-        admin = AdminClient({**COMMON, "bootstrap.servers": self.proxy.address})
+        admin = AdminClient({**COMMON, "bootstrap.servers": self._bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30)
 
     def _check_alive(self) -> None:
@@ -195,7 +170,7 @@ class Workload:
         consumer = Consumer(
             {
                 **COMMON,
-                "bootstrap.servers": self.proxy.address,
+                "bootstrap.servers": self._bootstrap,
                 "group.id": f"final-{os.getpid()}",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
@@ -242,7 +217,7 @@ class Workload:
 
     def _is_caught_up(self) -> bool:
         """Whether the group has committed to within a marker of the end."""
-        consumer = Consumer({**COMMON, "bootstrap.servers": self.proxy.address, "group.id": "checkers"})
+        consumer = Consumer({**COMMON, "bootstrap.servers": self._bootstrap, "group.id": "checkers"})
         try:
             for each in consumer.committed([TopicPartition(TOPIC, number) for number in range(PARTITIONS)], 10):
                 _, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, each.partition), 10)
