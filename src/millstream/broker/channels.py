@@ -52,6 +52,7 @@ class BrokerChannels:
         self._limits = outbound_limits()
         self._lines: dict[tuple[int, int], Line] = {}
         self._reached: dict[int, int] = {}
+        self._own: set[asyncio.Future[Any]] = set()
         #: Told of a broker's id and epoch when it is registered and refuses a connection (its process is dead, and its
         #: machine is not), and whether it was ever reached under that epoch.
         self.on_refused: Refused = lambda broker_id, epoch, was_reached: None
@@ -61,13 +62,28 @@ class BrokerChannels:
 
     async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
         if broker_id == self._broker_id:
-            return await self._here(request)
+            return await (self._here(request) if timeout_ms is None else self._here_within(request, timeout_ms / 1000))
         if timeout_ms is None:
             timeout_ms = self._timeout_ms()
         return await self._line(broker_id, type(request)).ask(request, timeout_ms / 1000)
 
     def post(self, broker_id: int, request: Any, answered: Answered) -> Posted | None:
         return self._line(broker_id, type(request)).post(request, answered)
+
+    async def _here_within(self, request: Any, timeout_s: float) -> Any:
+        """Our own answer, if it comes in time; what was begun goes on, for a decision is not broken off half-way."""
+        answer: asyncio.Future[Any] = asyncio.ensure_future(self._here(request))
+        self._own.add(answer)
+        answer.add_done_callback(self._own_done)
+        await asyncio.wait([answer], timeout=timeout_s)
+        if not answer.done():
+            raise TimeoutError(f"broker {self._broker_id} did not answer itself within {timeout_s:g} s")
+        return answer.result()
+
+    def _own_done(self, answer: asyncio.Future[Any]) -> None:
+        self._own.discard(answer)
+        if not answer.cancelled():
+            answer.exception()  # Seen: whoever asked may have given up.
 
     def keep(self, broker_id: int, kind: type[Any]) -> None:
         """Have a connection for that kind of request before there is one to send, and know of its loss."""
@@ -83,6 +99,8 @@ class BrokerChannels:
         """Hang up everywhere."""
         for broker_id, _ in list(self._lines):
             self.drop(broker_id)
+        for answer in list(self._own):
+            answer.cancel()
 
     def _line(self, broker_id: int, kind: type[Any]) -> "Line":
         key = (broker_id, LANES.get(kind, kind.API_KEY))

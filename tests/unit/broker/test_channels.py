@@ -97,6 +97,24 @@ def test_a_broker_asks_itself_by_a_call() -> None:
     scenario(body)
 
 
+def test_a_broker_does_not_wait_for_itself_for_ever_but_ends_what_it_began() -> None:
+    async def body(ground: Ground) -> None:
+        ended = asyncio.Event()
+
+        async def slow(request: Any) -> Any:
+            await asyncio.sleep(5)
+            ended.set()
+
+        ground.channels._here = slow
+        with pytest.raises(TimeoutError):
+            await ground.channels.send(OWN, AlterPartitionRequest(), timeout_ms=1_000)
+        assert not ended.is_set()
+        await asyncio.sleep(5)
+        assert ended.is_set()
+
+    scenario(body)
+
+
 def test_connections_are_kept_and_the_orders_share_one() -> None:
     async def body(ground: Ground) -> None:
         await ground.listen()
