@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -28,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
 )
 
 from millstream.client.application import arguments, open_transactions
-from millstream.client.application.errors import BadUse, TopicExists, UnknownGroup, UnknownTopic, translated
+from millstream.client.application.errors import BadUse, Refused, TopicExists, UnknownGroup, UnknownTopic, translated
 from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.reach import asked, waited
 from millstream.client.application.settings import made, merged
@@ -47,6 +48,9 @@ from millstream.client.application.unread import first_unread
 from millstream.model.ids import TopicPartition
 
 TIMEOUT_S = 30.0
+#: What a broker answers that does not coordinate the group yet, or no longer does.
+MOVING = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
+AGAIN_AFTER_S = 0.1
 #: Leaves a count to the broker's settings.
 BROKER_DEFAULT = -1
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -195,8 +199,9 @@ class Admin:
     def describe_group(self, group: str) -> GroupInfo:
         """A group's state and its members; UnknownGroup when there is none."""
         arguments.name("group", group)
-        asked = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
-        found = self._ask(f"describing group {group!r}", asked[group])
+        found = self._ask_coordinator(
+            f"describing group {group!r}", group, self._client.describe_consumer_groups, group
+        )
         members = [
             Member(
                 id=row.member_id,
@@ -214,9 +219,9 @@ class Admin:
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """What a group has committed."""
-        wanted = [ConsumerGroupTopicPartitions(arguments.name("group", group))]
-        asked = self._client.list_consumer_group_offsets(wanted, request_timeout=self._timeout_s)
-        found = self._ask(f"asking for the offsets of group {group!r}", asked[group])
+        wanted = ConsumerGroupTopicPartitions(arguments.name("group", group))
+        doing = f"asking for the offsets of group {group!r}"
+        found = self._ask_coordinator(doing, group, self._client.list_consumer_group_offsets, wanted)
         return {TopicPartition(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
 
     def group_lag(self, group: str) -> dict[TopicPartition, int]:
@@ -244,8 +249,8 @@ class Admin:
         found = self._offsets([TopicPartition(topic, index) for index in indexes], to)
         arguments.name("group", group)
         wanted = ConsumerGroupTopicPartitions(group, [WirePartition(*tp, offset) for tp, offset in found.items()])
-        asked = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_s)
-        outcome = self._ask(f"resetting the offsets of group {group!r}", asked[group])
+        doing = f"resetting the offsets of group {group!r}"
+        outcome = self._ask_coordinator(doing, group, self._client.alter_consumer_group_offsets, wanted)
         for row in outcome.topic_partitions:
             if row.error is not None:
                 raise translated(KafkaException(row.error), f"resetting {row.topic}-{row.partition} of group {group!r}")
@@ -254,8 +259,7 @@ class Admin:
     def delete_group(self, group: str) -> None:
         """Delete a group without members, and with it what it has committed."""
         arguments.name("group", group)
-        asked = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
-        self._ask(f"deleting group {group!r}", asked[group])
+        self._ask_coordinator(f"deleting group {group!r}", group, self._client.delete_consumer_groups, group)
 
     # Transactions
 
@@ -296,6 +300,19 @@ class Admin:
 
     def _ask(self, doing: str, future: Future[Any]) -> Any:
         return waited(self._bootstrap, future, doing)
+
+    def _ask_coordinator(
+        self, doing: str, group: str, ask: Callable[..., dict[str, Future[Any]]], wanted: object
+    ) -> Any:
+        """What a group's coordinator answers; asked again while the group is on its way to another broker."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._ask(doing, ask([wanted], request_timeout=self._timeout_s)[group])
+            except Refused as refusal:
+                if refusal.code not in MOVING or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(AGAIN_AFTER_S)
 
     def _offsets(
         self, partitions: Iterable[TopicPartition], at: Start, isolation: IsolationLevel = READ_UNCOMMITTED
