@@ -1,16 +1,14 @@
-"""Exactly once, whatever is killed: the driver, a Python worker, the broker."""
+"""Exactly once, whatever is killed: the driver, an executor, a Python worker, the broker."""
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.pipelines.killing import Copying
+from tests.pipelines.standalone import StandaloneCluster
 from tests.system.broker_process import BrokerProcess
-
-KILLS = 30
 
 
 @pytest.mark.timeout(600)
@@ -28,34 +26,35 @@ def test_a_stream_comes_out_once_though_broker_worker_and_driver_are_killed(tmp_
             copying.close()
 
 
-def _kill_at_random(copying: Copying, kills: int, chance: random.Random) -> int:
-    """So many kills at moments that nobody chose; how many there were before the stream was through."""
-    harms: list[Callable[[], object]] = [copying.kill_broker, copying.kill_python, copying.kill_python]
-    done = 0
-    while done < kills and not copying.is_over:
+def _kill_at_random(copying: Copying, kills: int, chance: random.Random) -> None:
+    """So many kills at moments that nobody chose, of every kind in turn."""
+    kinds = [copying.kill_broker, copying.kill_python, copying.kill_executor, copying.kill_python]
+    harms = [copying.kill_driver if number % 6 == 5 else kinds[number % 4] for number in range(kills)]
+    chance.shuffle(harms)
+    while harms:
         copying.wait_for_batches(chance.choice([1, 1, 2]))
+        assert not copying.is_over, f"the stream was through with {len(harms)} kills to go"
         time.sleep(chance.random() * 0.4)  # Anywhere within a batch.
-        harm = copying.kill_driver if done % 4 == 3 else chance.choice(harms)
-        if harm() is not False:
-            done += 1
-    return done
+        if harms[-1]() is not False:  # Whoever was to be killed was not there just now.
+            harms.pop()
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-def test_thirty_kills_at_random_moments(tmp_path: Path, delivery: str) -> None:
+@pytest.mark.parametrize(("delivery", "kills"), [("exactly-once", 30), ("at-least-once", 15)])
+def test_kills_at_random_moments_of_driver_executors_python_and_broker(
+    tmp_path: Path, delivery: str, kills: int
+) -> None:
     seed = random.randrange(2**32)
-    kills = KILLS if delivery == "exactly-once" else KILLS // 2
-    with BrokerProcess(tmp_path / "broker") as broker:
-        copying = Copying(broker, tmp_path, records=40_000, batch_records=100, delivery=delivery)
+    with BrokerProcess(tmp_path / "broker") as broker, StandaloneCluster(tmp_path / "spark") as cluster:
+        copying = Copying(broker, tmp_path, records=40_000, batch_records=100, delivery=delivery, cluster=cluster)
         try:
-            assert _kill_at_random(copying, kills, random.Random(seed)) == kills
+            _kill_at_random(copying, kills, random.Random(seed))
             copying.batch_records = 5_000  # Enough harm was done; the rest may go quickly.
             copying.kill_driver()
             copying.finish()
             found = copying.values()
-            assert set(found) == set(copying.expected)
+            assert set(found) == set(copying.expected), f"seed {seed}"
             if delivery == "exactly-once":
                 assert found == copying.expected, f"seed {seed}"
             else:
