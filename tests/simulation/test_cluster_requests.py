@@ -6,6 +6,10 @@ from functools import partial
 from millstream.broker.broker import Broker
 from millstream.broker.cluster_view import ClusterView
 from millstream.model.errors import ErrorCode
+from millstream.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from millstream.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -14,6 +18,7 @@ from millstream.protocol.messages.create_partitions import (
 from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from millstream.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -43,20 +48,29 @@ async def started(network: SimNetwork, **settings: str) -> tuple[SimulatedCluste
 
 def test_topics_are_widened_and_deleted_through_any_broker() -> None:
     async def scenario(network: SimNetwork) -> None:
-        cluster, controller, other = await started(network)
+        cluster, _, other = await started(network)
         connection = await cluster.connect(other.id)
         await create(connection, "orders", partitions=2)
+        assert {len(broker.cluster.topics["orders"].partitions) for broker in cluster.running} == {2}
         wider = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=5)], timeout_ms=10_000)
         widened = await connection.call(wider, CreatePartitionsResponse)
         assert [row.error_code for row in widened.results] == [ErrorCode.NONE]
         assert len(await partitions_of(connection, "orders")) == 5
+        assert {len(broker.cluster.topics["orders"].partitions) for broker in cluster.running} == {5}
         gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=10_000)
         deleted = await connection.call(gone, DeleteTopicsResponse)
         assert [row.error_code for row in deleted.responses] == [ErrorCode.NONE]
-        assert "orders" not in other.cluster.topics and "orders" not in controller.cluster.topics
+        assert not any("orders" in broker.cluster.topics for broker in cluster.running)
         again = await connection.call(gone, DeleteTopicsResponse)
         assert [row.error_code for row in again.responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         await create(connection, "orders", partitions=1)
+        old = DeleteTopicsRequest(topic_names=["orders", "none"], timeout_ms=10_000)
+        deleted = await connection.call(old, DeleteTopicsResponse, version=3)
+        assert {row.name: ErrorCode(row.error_code) for row in deleted.responses} == {
+            "orders": ErrorCode.NONE,
+            "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert not any("orders" in broker.cluster.topics for broker in cluster.running)
         await cluster.stop()
 
     simulate(scenario)
@@ -126,8 +140,7 @@ def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
                 IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
             )
             assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
-        for broker in cluster.running:
-            await cluster.until(partial(obeys, broker), timeout_s=1)
+        assert all(map(obeys, cluster.running))
         await cluster.stop()
 
     def obeys(broker: Broker) -> bool:
@@ -135,6 +148,20 @@ def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
             broker.settings.topic_config("orders").retention_ms,
             broker.settings.topic_config("another").retention_ms,
         ) == (12345, 54321)
+
+    simulate(scenario)
+
+
+def test_a_group_without_a_name_is_refused_by_every_broker() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, _ = await started(network)
+        for broker in cluster.running:
+            connection = await cluster.connect(broker.id)
+            beaten = await connection.call(HeartbeatRequest(), HeartbeatResponse)
+            assert beaten.error_code == ErrorCode.INVALID_GROUP_ID
+            modern = await connection.call(ConsumerGroupHeartbeatRequest(), ConsumerGroupHeartbeatResponse)
+            assert modern.error_code == ErrorCode.INVALID_REQUEST
+        await cluster.stop()
 
     simulate(scenario)
 
@@ -189,7 +216,7 @@ def test_a_broker_whose_node_was_deleted_registers_anew() -> None:
     simulate(scenario)
 
 
-def test_registering_anew_is_tried_until_it_succeeds() -> None:
+def test_fault_9_registering_anew_is_tried_until_it_succeeds() -> None:
     async def scenario(network: SimNetwork) -> None:
         cluster, _, other = await started(network)
         await create(await cluster.connect(other.id), "orders", partitions=6)
