@@ -11,7 +11,7 @@ PYTHON ?= $(shell for it in python3 python3.14 python3.13 python3.12 python3.11;
 export PYTHONHASHSEED := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup test check demo bench lock clean
+.PHONY: setup test check simulate demo bench lock clean
 
 # The environment of exact, hash-checked versions; made anew only when the lock or the project's description changed.
 setup: $(STAMP)
@@ -47,6 +47,11 @@ check: setup
 	@$(PY) -m ruff check --quiet .
 	@echo "check: types"
 	@$(PY) -m mypy
+
+# Whole clusters on virtual time, each from a seed; SEEDS=2000 for more of them, FIRST=… to begin at another,
+# SIMULATE="--seed 7" for its other options.
+simulate: setup
+	@$(PY) -m tests.simulation.cluster --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(SIMULATE)
 
 # The main job, start to end, with a summary that proves its counts.
 demo: setup

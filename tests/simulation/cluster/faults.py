@@ -3,8 +3,11 @@
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from millstream.broker.broker import Broker
+from millstream.controller.reassignment import Move
+from millstream.model.ids import TopicPartition
 from tests.simulation.cluster.machine import Machine
 from tests.simulation.cluster.registry import REGISTRY
 from tests.simulation.cluster.world import World
@@ -54,6 +57,7 @@ class Faults:
             "full disk": self._fill_disk,
             "restart": self._restart,
             "rolling restart": self._roll,
+            "reassignment": self._reassign,
         }
 
     async def run(self, seconds: float) -> None:
@@ -269,6 +273,19 @@ class Faults:
                 self._note("controller taken for dead", machine)
                 await self._inside(machine, lambda: broker.controller.claim_is_dead(claimed))
 
+    async def _reassign(self) -> None:
+        """A partition is moved to other brokers, or the same in another order; one such move may be taken back."""
+        controller, world = self._world.controller, self._world
+        places = [(topic, index, replicas) for topic, index, replicas, _, _ in world.states()]
+        if controller is not None and places:
+            topic, index, replicas = self._rng.choice(places)
+            target = self._rng.sample(sorted(world.machines), min(len(replicas), world.plan.replicas))
+            is_cancelled = self._rng.random() < 0.2
+            world.ledger.fault("reassignment", f"{topic}-{index} to {target}{' and back' if is_cancelled else ''}")
+            for to in (target, None) if is_cancelled else (target,):
+                move = Move(TopicPartition(topic, index), to)
+                await self._inside(world.machines[controller.id], partial(_reassign, controller, move))
+
     async def _inside(self, machine: Machine, act: Callable[[], Awaitable[None]]) -> None:
         """Do it as that machine's process, whatever comes of it."""
         with machine.process.inside(), self._world.network.as_node(machine.host):
@@ -324,6 +341,10 @@ class Faults:
 def has_lost_directory(broker: Broker) -> bool:
     """Whether one of its log directories is offline until it starts anew."""
     return any(directory.failure is not None for directory in broker.logs.directories)
+
+
+async def _reassign(controller: Broker, move: Move) -> None:
+    await controller.controller.reassign([move])
 
 
 async def _run(act: Callable[[], Awaitable[None]]) -> None:

@@ -186,7 +186,10 @@ def _unhealed(world: World) -> str:
         if state.leader < 0 or set(state.isr) != set(replicas)
     ]
     up = [machine.id for machine in world.machines.values() if machine.is_up]
-    return f"brokers {up} serve, controller {world.controller and world.controller.id}, but " + "; ".join(bad)
+    return (
+        f"brokers {up} serve, controller {world.controller and world.controller.id}, {world.moving()} move, but "
+        + "; ".join(bad)
+    )
 
 
 def _reckon_producers(world: World) -> None:

@@ -104,11 +104,14 @@ class _Timer(asyncio.TimerHandle):
 
     _context: Context
     _scheduled: bool
+    _when: float
     number: int
 
     def __lt__(self, other: asyncio.TimerHandle) -> bool:
         assert isinstance(other, _Timer)
-        return (self.when(), self.number) < (other.when(), other.number)
+        if self._when == other._when:
+            return self.number < other.number
+        return self._when < other._when
 
     def _run(self) -> None:
         process = self._context.get(_PROCESS)

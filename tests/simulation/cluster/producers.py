@@ -43,7 +43,7 @@ class Producer:
         self.is_stopped = False
         self.sent: list[bytes] = []
         self._window = rng.choice((1, 1, 3)) if is_safe else 1
-        self._pause_s = rng.choice((0.1, 0.4, 1.0))
+        self._pause_s = rng.choice((0.2, 0.5, 1.0))
         self._duplicates = rng.choice((0.0, 0.05)) if is_safe else 0.0
         self._producer_id = -1
         #: Batches not yet answered well: their first sequence and values.

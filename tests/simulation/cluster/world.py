@@ -182,8 +182,20 @@ class World:
                     yield topic, index, tuple(replicas), PARTITION_STATE.decode(node.data), node.version
 
     def is_whole(self) -> bool:
-        """Whether every partition has a leader and all of its replicas in sync."""
-        return all(state.leader >= 0 and set(state.isr) == set(replicas) for _, _, replicas, state, _ in self.states())
+        """Whether every partition has a leader and all of its replicas in sync, and none is being moved."""
+        return not self.moving() and all(
+            state.leader >= 0 and set(state.isr) == set(replicas) for _, _, replicas, state, _ in self.states()
+        )
+
+    def moving(self) -> list[str]:
+        """The topics with partitions that are on their way to other brokers."""
+        store = self.ensemble.tree._store
+        if store.stat(TOPIC_NAMES.path()) is None:
+            return []
+        topics = {
+            topic: TOPIC.decode(store.get(TOPIC.path(topic)).data) for topic in store.children(TOPIC_NAMES.path())
+        }
+        return [name for name, topic in topics.items() if any(topic.adding.values()) or any(topic.removing.values())]
 
     # Beginning.
 
