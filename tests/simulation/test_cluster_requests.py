@@ -5,6 +5,9 @@ from functools import partial
 
 from millstream.broker.broker import Broker
 from millstream.broker.cluster_view import ClusterView
+from millstream.broker.handlers.configs import SPREAD_MS
+from millstream.client.wire import Connection
+from millstream.controller.outbox import NEWS_S
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -29,7 +32,7 @@ from millstream.protocol.messages.metadata import MetadataRequest, MetadataReque
 from millstream.protocol.messages.produce import ProduceResponse
 from millstream.registry.nodes import BROKER
 from tests.simulation.asking import fetch_request, produce, produce_request, simulate
-from tests.simulation.brokers import SimulatedCluster
+from tests.simulation.brokers import SimulatedCluster, host_of
 from tests.simulation.network import SimNetwork
 from tests.simulation.test_cluster import create, has_registered_since, knows_brokers, partitions_of
 
@@ -44,6 +47,15 @@ async def started(network: SimNetwork, **settings: str) -> tuple[SimulatedCluste
     controller = cluster.controller
     assert controller is not None
     return cluster, controller, next(broker for broker in cluster.running if broker is not controller)
+
+
+async def alter(connection: Connection, kind: int, name: str, setting: str, value: str) -> None:
+    config = AlterableConfig(name=setting, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+    answer = await connection.call(
+        IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
+    )
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
 
 
 def test_topics_are_widened_and_deleted_through_any_broker() -> None:
@@ -125,21 +137,37 @@ def test_internal_topics_wait_for_as_many_brokers_as_somebody_asked_for() -> Non
     simulate(scenario)
 
 
+def test_a_broker_that_cannot_be_told_is_not_waited_for_long() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, controller, other = await started(network)
+        deaf = next(broker for broker in cluster.running if broker not in (controller, other))
+        for speaker in (controller, other):
+            network.cut(host_of(speaker.id), host_of(deaf.id))
+        loop = asyncio.get_running_loop()
+        connection = await cluster.connect(other.id)
+        began_s = loop.time()
+        await create(connection, "orders")
+        assert loop.time() - began_s < 2 * NEWS_S
+        assert "orders" in controller.cluster.topics and "orders" in other.cluster.topics
+        assert "orders" not in deaf.cluster.topics
+        began_s = loop.time()
+        await alter(connection, 2, "orders", "retention.ms", "12345")
+        assert loop.time() - began_s < 2 * SPREAD_MS / 1000
+        network.heal()
+        await cluster.until(lambda: "orders" in deaf.cluster.topics)
+        assert deaf.settings.topic_config("orders").retention_ms == 12345
+        await cluster.stop()
+
+    simulate(scenario)
+
+
 def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
     async def scenario(network: SimNetwork) -> None:
         cluster, _, other = await started(network)
         connection = await cluster.connect(other.id)
         await create(connection, "orders")
-        for kind, name, setting, value in (
-            (2, "orders", "retention.ms", "12345"),
-            (4, "", "log.retention.ms", "54321"),
-        ):
-            config = AlterableConfig(name=setting, config_operation=0, value=value)
-            resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
-            answer = await connection.call(
-                IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
-            )
-            assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+        await alter(connection, 2, "orders", "retention.ms", "12345")
+        await alter(connection, 4, "", "log.retention.ms", "54321")
         assert all(map(obeys, cluster.running))
         await cluster.stop()
 

@@ -14,6 +14,7 @@ from millstream.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -40,13 +41,21 @@ def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], 
         if broker.controller.is_active or call.connection.is_broker:
             return await handler(broker, request, call)
         try:
-            response = await broker.ask_controller(request, getattr(request, "timeout_ms", TIMEOUT_MS))
+            response = await broker.ask_controller(_as_today(request), getattr(request, "timeout_ms", TIMEOUT_MS))
         except (ProtocolError, TimeoutError):
             return await handler(broker, request, call)  # It refuses all of it, row by row: this is no controller.
         await broker.until_shown(lambda: is_shown(broker.cluster, request, response))
         return response
 
     return handle
+
+
+def _as_today(request: Any) -> Any:
+    """The request in the fields of its newest version, in which brokers talk, where older ones had others."""
+    if isinstance(request, DeleteTopicsRequest) and request.topic_names:
+        topics = [DeleteTopicState(name=name) for name in request.topic_names]
+        return DeleteTopicsRequest(topics=topics, timeout_ms=request.timeout_ms)
+    return request
 
 
 async def ask_controller(broker: "Broker", request: Any, timeout_ms: int) -> Any:

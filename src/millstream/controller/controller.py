@@ -18,7 +18,7 @@ from millstream.controller.context import Context, TopicCreated, TopicErased
 from millstream.controller.election import Election
 from millstream.controller.interface import ControllerSettings, MorePartitions, NewTopic, PartitionOutcome, TopicResult
 from millstream.controller.loading import load, load_brokers
-from millstream.controller.outbox import Outbox
+from millstream.controller.outbox import Outbox, all_told
 from millstream.controller.reassignment import Move
 from millstream.controller.requests import Decision, requests
 from millstream.controller.turns import Turns
@@ -114,7 +114,7 @@ class Controller:
         await self._turns.close(self._refusal())
 
     async def create_topics(self, asked: Sequence[NewTopic], validate_only: bool = False) -> list[TopicResult]:
-        """Create topics, or only say whether they could be; answered when this broker knows the new ones.
+        """Create topics, or only say whether they could be; answered when every broker knows the new ones.
 
         A result for each, in order.  NOT_CONTROLLER is raised.
         """
@@ -126,7 +126,7 @@ class Controller:
             await self._carry_out(context, decision)
             return results
 
-        return await self._as_controller(create)
+        return await self._known_to_all(self._as_controller(create))
 
     async def create_partitions(
         self, asked: Sequence[MorePartitions], validate_only: bool = False
@@ -139,7 +139,7 @@ class Controller:
                 await self._carry_out(context, decision)
             return results
 
-        return await self._as_controller(widen)
+        return await self._known_to_all(self._as_controller(widen))
 
     async def delete_topics(self, asked: Sequence[str | Uuid]) -> list[TopicResult]:
         """Delete topics by name or id; answered when they are gone for good, or, where a replica's broker is away,
@@ -155,7 +155,7 @@ class Controller:
             await self._pursue_deletions(context, doomed)
             return results
 
-        results = await self._as_controller(doom)
+        results = await self._known_to_all(self._as_controller(doom))
         pending = [self._deletions[result.name] for result in results if result.name in self._deletions]
         if pending:
             await asyncio.wait(pending)
@@ -468,6 +468,12 @@ class Controller:
         except RegistryError as error:
             raise ProtocolError(ErrorCode.NOT_CONTROLLER, f"the registry refused a write at {error}") from error
         await self._told()
+        return result
+
+    async def _known_to_all(self, asked: Awaitable[T]) -> T:
+        """The same answer, once every broker has heard: the client may go to any, and is not refused what it made."""
+        result = await asked
+        await all_told(self._outboxes.values())
         return result
 
     def _refusal(self) -> ProtocolError:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from millstream.model.errors import ErrorCode, ProtocolError
@@ -12,6 +12,16 @@ from millstream.net.channels import Channels
 _log = logging.getLogger(__name__)
 
 OnResponse = Callable[[int, Any, Any], None]
+
+#: How long whoever asked for a change waits for brokers that are slow to hear of it.
+NEWS_S = 1.0
+
+
+async def all_told(outboxes: Iterable["Outbox"]) -> None:
+    """Return when every broker has answered all that was put so far, but for those that take too long."""
+    pending = [outbox.last for outbox in outboxes if outbox.last is not None and not outbox.last.done()]
+    if pending:
+        await asyncio.wait(pending, timeout=NEWS_S)
 
 
 class Outbox:
@@ -24,19 +34,20 @@ class Outbox:
         self._on_response = on_response
         self._waiting: deque[tuple[Any, asyncio.Future[None]]] = deque()
         self._sender: asyncio.Task[None] | None = None
-        self._told: asyncio.Future[None] | None = None
+        #: Done when the last request so far was answered, or never will be.
+        self.last: asyncio.Future[None] | None = None
 
     def put(self, request: Any) -> None:
         told = asyncio.get_running_loop().create_future()
-        self._told = told
+        self.last = told
         self._waiting.append((request, told))
         if self._sender is None:
             self._sender = asyncio.create_task(self._send_all())
 
     async def told(self) -> None:
         """Return when everything put so far was answered, or the broker is gone."""
-        if self._told is not None and not self._told.done():
-            await asyncio.wait([self._told])
+        if self.last is not None and not self.last.done():
+            await asyncio.wait([self.last])
 
     def close(self) -> None:
         """Send no more; whoever waits is let go."""

@@ -1,6 +1,8 @@
 """DescribeConfigs (32), AlterConfigs (33) and IncrementalAlterConfigs (44): settings of topics and brokers."""
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -24,6 +26,7 @@ from millstream.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from millstream.registry.tree import RegistryError
 
 
 class Resource(IntEnum):
@@ -33,8 +36,15 @@ class Resource(IntEnum):
     BROKER = 4
 
 
+#: How long a change waits for brokers that are slow to take it over.
+SPREAD_MS = 1_000
+
+
 async def describe(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    """The settings of each resource, or why they cannot be told."""
+    """The settings of each resource, or why they cannot be told; a broker that asks has changed some."""
+    if call.connection.is_broker:
+        with suppress(RegistryError):  # It follows them in any case.
+            await broker.settings.refresh()
     return DescribeConfigsResponse(results=[_described(broker, request, each) for each in request.resources])
 
 
@@ -82,7 +92,7 @@ def _row(each: Description, request: DescribeConfigsRequest) -> DescribeConfigsR
 async def alter(
     broker: Broker, request: alter_configs.AlterConfigsRequest, call: Call
 ) -> alter_configs.AlterConfigsResponse:
-    """Replace all overrides of each resource; what is not named goes back to its default."""
+    """Replace all overrides of each resource; what is not named goes back to its default.  In force when answered."""
     rows = []
     for resource in request.resources:
         code, message = await _changed(broker, resource, partial(_replaced, resource), request.validate_only)
@@ -94,13 +104,15 @@ async def alter(
                 resource_name=resource.resource_name,
             )
         )
+    if not request.validate_only:
+        await _spread(broker)
     return alter_configs.AlterConfigsResponse(responses=rows)
 
 
 async def incremental_alter(
     broker: Broker, request: incremental_alter_configs.IncrementalAlterConfigsRequest, call: Call
 ) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
-    """Set, delete, append to or subtract from single settings of each resource."""
+    """Set, delete, append to or subtract from single settings of each resource.  In force when answered."""
     rows = []
     for resource in request.resources:
         code, message = await _changed(
@@ -117,7 +129,22 @@ async def incremental_alter(
                 resource_name=resource.resource_name,
             )
         )
+    if not request.validate_only:
+        await _spread(broker)
     return incremental_alter_configs.IncrementalAlterConfigsResponse(responses=rows)
+
+
+async def _spread(broker: Broker) -> None:
+    """Have the other brokers take over what was changed, so that it holds wherever the client goes next.
+
+    One that is away or slow is not waited for: it hears of it by the registry.
+    """
+
+    async def tell(broker_id: int) -> None:
+        with suppress(OSError, TimeoutError):
+            await broker.channels.send(broker_id, DescribeConfigsRequest(), timeout_ms=SPREAD_MS)
+
+    await asyncio.gather(*(tell(broker_id) for broker_id in broker.cluster.brokers if broker_id != broker.id))
 
 
 async def _changed(broker: Broker, resource: Any, change: Replace, validate_only: bool) -> tuple[ErrorCode, str | None]:

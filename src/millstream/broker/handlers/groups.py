@@ -22,7 +22,9 @@ from millstream.protocol.messages.consumer_group_heartbeat import (
 )
 from millstream.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from millstream.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from millstream.protocol.messages.heartbeat import HeartbeatRequest
 from millstream.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from millstream.protocol.messages.leave_group import LeaveGroupRequest
 from millstream.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from millstream.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,16 +39,27 @@ from millstream.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from millstream.protocol.messages.sync_group import SyncGroupRequest
 
 #: What anyone may do with a group while nothing is restricted: bit n stands for Kafka's operation n.
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 #: OffsetFetch has an error for the whole group, and then several groups, from these versions on.
 FETCH_ERROR_FROM = 2
 FETCH_GROUPS_FROM = 8
+#: What is refused of a group without a name, by every broker: nobody is to look for its coordinator.
+NAMELESS = {
+    JoinGroupRequest: ErrorCode.INVALID_GROUP_ID,
+    SyncGroupRequest: ErrorCode.INVALID_GROUP_ID,
+    HeartbeatRequest: ErrorCode.INVALID_GROUP_ID,
+    LeaveGroupRequest: ErrorCode.INVALID_GROUP_ID,
+    ConsumerGroupHeartbeatRequest: ErrorCode.INVALID_REQUEST,
+}
 
 
 async def ask(broker: Broker, group_id: str, request: Any, call: Call) -> Any:
     """What the group's coordinator answers; its refusal is a ``ProtocolError``."""
+    if not group_id and (code := NAMELESS.get(type(request))) is not None:
+        raise ProtocolError(code, "the group has no name")
     shard = broker.groups.shard_for(group_id)
     return await shard.ask(request, call.version, call.header.client_id or "", f"/{call.connection.host}")
 
