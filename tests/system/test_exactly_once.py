@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -195,8 +196,8 @@ class Yard:
             except millstream.UnknownGroup:
                 return 0
 
-    def copies(self, isolation: str = "read_committed") -> dict[int, list[int]]:
-        """What the copy holds, in each partition from its start to its end."""
+    def copies(self, isolation: str = "read_committed", topic: str = SINK) -> dict[int, list[int]]:
+        """What the copy, or another topic, holds, in each partition from its start to its end."""
         found: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
         unread = set(found)
         consumer = Consumer(
@@ -208,7 +209,7 @@ class Yard:
                 "isolation.level": isolation,
             }
         )
-        consumer.assign([TopicPartition(SINK, index, 0) for index in found])
+        consumer.assign([TopicPartition(topic, index, 0) for index in found])
         deadline_s = time.monotonic() + PATIENCE_S
         while unread and time.monotonic() < deadline_s:
             for message in consumer.consume(5_000, 0.5):
@@ -223,6 +224,21 @@ class Yard:
         return found
 
 
+def difference(sent: dict[int, list[int]], found: dict[int, list[int]]) -> str:
+    """In which partitions, and how, what was found is not what was sent; nothing where it is."""
+    faults = []
+    for partition, numbers in sent.items():
+        got = found[partition]
+        if got != numbers:
+            at = next((at for at, pair in enumerate(zip(numbers, got, strict=False)) if pair[0] != pair[1]), len(got))
+            lost, more = Counter(numbers) - Counter(got), Counter(got) - Counter(numbers)
+            faults.append(
+                f"partition {partition}: {len(numbers)} sent, {len(got)} found; lost {sorted(lost)[:20]}, "
+                f"too many {sorted(more.elements())[:20]}; first difference at {at}"
+            )
+    return "; ".join(faults)
+
+
 def count(found: dict[int, list[int]]) -> int:
     return sum(map(len, found.values()))
 
@@ -233,8 +249,7 @@ def copy_exactly_once(folder: Path, kills: int, seed: int, *instances: str | Non
     try:
         yard.run(kills)
         copies = yard.copies()
-        for partition, sent in yard.feed.sent.items():
-            assert copies[partition] == sent, f"seed {seed}: partition {partition} is not what was sent"
+        assert not difference(yard.feed.sent, copies), f"seed {seed}: {difference(yard.feed.sent, copies)}"
         return count(yard.copies("read_uncommitted")) > count(copies)
     finally:
         yard.close()

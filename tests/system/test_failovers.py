@@ -4,10 +4,7 @@ What must hold: everything acknowledged is there, once and in order; the copy ho
 are the same, byte for byte.
 """
 
-import hashlib
 import random
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +12,9 @@ import pytest
 import millstream
 from tests.system.cluster_process import ClusterProcess
 from tests.system.copier import SINK, SOURCE
-from tests.system.test_exactly_once import PARTITIONS, Yard
+from tests.system.load import check_replicas_agree, until_in_sync
+from tests.system.test_exactly_once import PARTITIONS, Yard, difference
 
-PATIENCE_S = 120.0
 SETTINGS: dict[str, str | int] = {"group.min.session.timeout.ms": 500, "log.segment.bytes": 1 << 20}
 
 
@@ -47,31 +44,6 @@ class Leaders:
         self.cluster.brokers[self._dead].start()
         self._dead = 0
 
-    def until_all_in_sync(self) -> None:
-        """Return once every replica of both topics is in sync."""
-        _until(lambda: all(self._is_whole(topic) for topic in (SOURCE, SINK)), "the replicas are not in sync")
-
-    def _is_whole(self, topic: str) -> bool:
-        with millstream.Admin(self.address) as admin:
-            return all(len(each.in_sync) == 3 for each in admin.describe_topic(topic).partitions)
-
-
-def _until(holds: Callable[[], bool], otherwise: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, f"{otherwise} after {PATIENCE_S:.0f} s"
-        time.sleep(0.05)
-
-
-def _log_of(broker: Path, topic: str, partition: int) -> tuple[int, str]:
-    """A replica's records: how many bytes, and what they hash to."""
-    digest, size = hashlib.sha256(), 0
-    for segment in sorted((broker / f"{topic}-{partition}").glob("*.log")):
-        data = segment.read_bytes()
-        digest.update(data)
-        size += len(data)
-    return size, digest.hexdigest()
-
 
 def fail_over(folder: Path, kills: int, seed: int) -> Leaders:
     """Copy through so many deaths of leaders; each broker is brought back once the others have gone on without it."""
@@ -84,18 +56,15 @@ def fail_over(folder: Path, kills: int, seed: int) -> Leaders:
                 leaders.kill()
                 yard.until_more_is_copied()
                 leaders.start()
-                leaders.until_all_in_sync()
+                until_in_sync(cluster, SOURCE, SINK)
             yard.finish()
-            assert yard.copies() == yard.feed.sent, f"seed {seed}: the copy is not what was sent"
-            leaders.until_all_in_sync()
+            for topic in (SOURCE, SINK):
+                fault = difference(yard.feed.sent, yard.copies(topic=topic))
+                assert not fault, f"seed {seed}: {topic} is not what was sent: {fault}"
+            until_in_sync(cluster, SOURCE, SINK)
         finally:
             yard.discard()
-        for broker in cluster.brokers.values():
-            broker.stop()
-        for topic in (SOURCE, SINK):
-            for partition in range(PARTITIONS):
-                logs = {_log_of(broker.data, topic, partition) for broker in cluster.brokers.values()}
-                assert len(logs) == 1, f"seed {seed}: the replicas of {topic}-{partition} differ: {logs}"
+        check_replicas_agree(cluster, PARTITIONS, SOURCE, SINK)
     return leaders
 
 
