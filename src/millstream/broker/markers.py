@@ -35,6 +35,15 @@ class Marker(NamedTuple):
     version: int
 
 
+class Owed(NamedTuple):
+    """A marker that was appended, and must be safe up to an offset before that is told."""
+
+    partition: Partition
+    end_offset: int
+    #: The role's at the append: whoever has followed since may hold other records there.
+    term: int
+
+
 class Markers:
     """Writes markers to the partitions led here, and carries out a coordinator's orders for them."""
 
@@ -96,18 +105,18 @@ class Markers:
     async def write(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Write the marker to partitions led here, and wait until it is safe there."""
         results: dict[TopicPartition, ErrorCode] = {}
-        owed: list[tuple[Partition, int]] = []
+        owed: list[Owed] = []
         for topic_partition in partitions:
             try:
                 owed.append(self._append(topic_partition, marker))
                 results[topic_partition] = ErrorCode.NONE
             except ProtocolError as refusal:
                 results[topic_partition] = refusal.code
-        if any(partition.safe_offset < offset for partition, offset in owed):
+        if any(each.partition.safe_offset < each.end_offset for each in owed):
             await self._settle(owed, results)
         return results
 
-    def _append(self, topic_partition: TopicPartition, marker: Marker) -> tuple[Partition, int]:
+    def _append(self, topic_partition: TopicPartition, marker: Marker) -> Owed:
         """Append to one partition, and where it must be safe up to; a group's offsets are settled in the same turn."""
         if topic_partition.topic == CONSUMER_OFFSETS:
             shard = self._broker.groups.shard(topic_partition.partition)
@@ -118,27 +127,27 @@ class Markers:
                 coordinator_epoch=marker.coordinator_epoch,
                 version=marker.version,
             )
-            return shard.partition, end_offset
+            return Owed(shard.partition, end_offset, shard.partition.role.term)
         partition = self._broker.replicas.find(*topic_partition)
         outcome = partition.append_marker(*marker[:4], self._broker.clock.now_ms(), marker.version)
-        return partition, outcome.last_offset + 1
+        return Owed(partition, outcome.last_offset + 1, partition.role.term)
 
-    async def _settle(self, owed: list[tuple[Partition, int]], results: dict[TopicPartition, ErrorCode]) -> None:
-        for partition, _ in owed:
+    async def _settle(self, owed: list[Owed], results: dict[TopicPartition, ErrorCode]) -> None:
+        for partition, _, _ in owed:
             try:
                 await partition.flushed(self._broker.workers)
             except ProtocolError as refusal:
                 results[partition.topic_partition] = refusal.code
         await self._broker.purgatory.until(
-            lambda: all(partition.is_settled(offset) for partition, offset in owed),
-            watching=[partition for partition, _ in owed],
+            lambda: all(partition.is_settled(end_offset, term) for partition, end_offset, term in owed),
+            watching=[each.partition for each in owed],
             timeout_ms=WAIT_MS,
         )
-        for partition, offset in owed:
-            if partition.high_watermark < offset:
-                is_deposed = partition.is_settled(offset)
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_deposed else ErrorCode.REQUEST_TIMED_OUT
-                results[partition.topic_partition] = code
+        for partition, end_offset, term in owed:
+            if partition.role.term != term:
+                results[partition.topic_partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif partition.high_watermark < end_offset:
+                results[partition.topic_partition] = ErrorCode.REQUEST_TIMED_OUT
 
     def _leader(self, partition: TopicPartition) -> int | ErrorCode:
         """The broker that leads it, or that there is no such partition any more.
