@@ -81,7 +81,7 @@ def test_a_pipeline_goes_on_where_it_was_when_its_driver_is_killed(
 ) -> None:
     source, target = topics.new(2), topics.new(2)
     for partition in (0, 1):
-        topics.put(source, [b"%d" % number for number in range(partition, 3_000, 2)], partition)
+        topics.put(source, [b"%d" % number for number in range(partition, 1_500, 2)], partition)
     file = tmp_path / "evens.yaml"
     file.write_text(f"""
 source: {{topic: {source}, format: raw, schema: value string, options: {{maxOffsetsPerTrigger: 100}}}}
@@ -100,7 +100,7 @@ sink: {{topic: {target}, format: raw}}
     assert "evens: the pipeline's process was killed by SIGKILL; it is started again in " in said
     assert "evens: stopping behind the micro-batch under way" in said
     assert re.search(r"evens: [\d,]+ rows in, [\d,]+ out, \d+ batches in \d+ s, lag 0$", said.rstrip())
-    assert values_of(broker.address, target) == sorted(b"%d" % number for number in range(0, 3_000, 2))
+    assert values_of(broker.address, target) == sorted(b"%d" % number for number in range(0, 1_500, 2))
 
 
 def test_what_no_further_try_would_mend_ends_it_in_a_line(tmp_path: Path) -> None:
@@ -251,3 +251,58 @@ def test_a_query_that_fails_is_told_in_a_line_and_judged(
     diagnosis = diagnose(caught.value)
     assert re.search(message, diagnosis.message) and "\n" not in diagnosis.message
     assert diagnosis.is_final == is_final
+
+
+COUNTS = """
+source: {{topic: {topic}, schema: id long}}
+sql: SELECT {columns} FROM {topic} GROUP BY {key}
+sink: {{topic: {target}, mode: update, key: k}}
+trigger: available-now
+"""
+
+
+def test_a_checkpoint_of_another_query_is_named_and_ends_it(
+    spark: SparkSession, topics: Topics, job: Job, tmp_path: Path
+) -> None:
+    topic, target = topics.new(), topics.new()
+    topics.put(topic, [b'{"id": 1}'])
+
+    def run(columns: str, key: str) -> None:
+        text = COUNTS.format(topic=topic, target=target, columns=columns, key=key)
+        Path(job.file).write_text(text)
+        declared.start(definition_of(job), job, spark).awaitTermination()
+
+    run("string(id) AS k, count(*) AS n", "id")
+    topics.put(topic, [b'{"id": 2}', b'{"id": 1}'])
+    run("string(id) AS k, count(*) AS n", "id")  # Its own: it goes on, and each change is told once.
+    told = sorted((each.key, each.value) for each in records_of(topics.address, target))
+    assert told == [(b"1", b'{"n":1}'), (b"1", b'{"n":2}'), (b"2", b'{"n":1}')]
+    topics.put(topic, [b'{"id": 2}'])
+    for columns, key in (("string(id) AS k, count(*) AS n", "string(id)"), ("string(id) AS k, avg(id) AS n", "id")):
+        with pytest.raises(Exception) as caught:
+            run(columns, key)
+        diagnosis = diagnose(caught.value, checkpoint=job.checkpoint)
+        assert diagnosis.message.startswith(f"checkpoint={tmp_path}/kept: it is another query's: [STATE_STORE_")
+        assert diagnosis.is_final
+
+
+@pytest.mark.long
+def test_the_command_ends_over_a_checkpoint_of_another_source(
+    broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    topic, target = topics.new(), topics.new()
+    topics.put(topic, [b"a"])
+    file, kept = tmp_path / "copy.yaml", tmp_path / "kept"
+    file.write_text(f"source: {{topic: {topic}}}\nsink: {{topic: {target}, format: raw}}\ntrigger: available-now\n")
+    arguments = [str(file), "-b", broker.address, "--checkpoint", str(kept), "--master", "local[2]"]
+    with running(*arguments) as command:
+        assert command.end()[0] == 0
+    (offsets,) = (kept / "copy" / "offsets").glob("0")
+    offsets.write_text(offsets.read_text().replace(f'{{"{topic}": {{"0": 1}}}}', '{"offset": 5}'))
+    (kept / "copy" / "offsets" / ".0.crc").unlink(missing_ok=True)
+    topics.put(topic, [b"b"])
+    with running(*arguments) as command:
+        code, said = command.end()
+    assert code == 1
+    assert f"checkpoint={kept}: it is another query's: checkpointLocation: its offsets {{'offset': 5}}" in said
+    assert values_of(broker.address, target) == [b"a"]

@@ -15,10 +15,8 @@ PASSING = frozenset(
     | {"ConnectionResetError", "EOFError", "ProtocolError", "Py4JError", "Py4JNetworkError"}
     | {"RetriesExceeded", "StaleMetadata", "TakenOver", "TimeoutError", "Unreachable", "gaierror"}
 )
-#: Spark's own conditions, by how they begin: a checkpoint of another query, or a record that can never be taken. What a
-#: file says wrong needs no entry: that is final unless it passes.
-FINAL_CONDITIONS = (
-    "STATEFUL_PROCESSOR_",
+#: Spark's own conditions, by how they begin, and words of its that have none: a checkpoint of another query.
+CHECKPOINT_CONDITIONS = (
     "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
     "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
@@ -29,11 +27,10 @@ FINAL_CONDITIONS = (
     "STREAMING_QUERY_EVOLUTION_ERROR",
     "STREAMING_STATEFUL_OPERATOR_",
     "STREAM_STREAM_JOIN_INCOMPATIBLE_STATE_STORE_CONFIGS",
-    "UNSUPPORTED_",
-    "USER_RAISED_EXCEPTION",
 )
-#: Words of Spark's own about checkpoints that have no condition.
-FINAL_WORDS = ("sources in the checkpoint offsets",)
+CHECKPOINT_WORDS = ("sources in the checkpoint offsets",)
+#: A query, or a record, that can never be taken. What a file says wrong needs no entry: that is final unless it passes.
+FINAL_CONDITIONS = ("STATEFUL_PROCESSOR_", "UNSUPPORTED_", "USER_RAISED_EXCEPTION")
 
 #: Errors of ours whose messages need no name before them.
 _SENTENCES = FINAL - {"ImportError", "ModuleNotFoundError", "PicklingError"} | {
@@ -60,8 +57,8 @@ class Diagnosis(NamedTuple):
     is_final: bool
 
 
-def diagnose(error: BaseException, *, file: str = "", is_building: bool = False) -> Diagnosis:
-    """What to tell of an error.
+def diagnose(error: BaseException, *, file: str = "", checkpoint: str = "", is_building: bool = False) -> Diagnosis:
+    """What to tell of an error; ``checkpoint`` is named where that is what does not fit.
 
     While a pipeline is built, ``file`` speaks, and what it says is wrong is wrong again next time, unless a broker or
     the network was away. While it runs, the world speaks: it is worth another try, unless the error is known to last.
@@ -72,6 +69,8 @@ def diagnose(error: BaseException, *, file: str = "", is_building: bool = False)
     place = _place(error, file) if is_building else ""
     name = "" if kinds[0] in _SENTENCES or kinds[0].endswith("Exception") else kinds[0]
     said = ": ".join(filter(None, (name, _first_line(message)))) or "it ended without a word"
+    if checkpoint and (kinds[0] == "IncompatibleCheckpoint" or _is_of_checkpoint(message)):
+        said = f"checkpoint={checkpoint}: it is another query's: {said}"
     return Diagnosis(place + said, _is_final(kinds, message, is_building))
 
 
@@ -80,10 +79,15 @@ def _is_final(kinds: list[str], message: str, otherwise: bool) -> bool:
     for kind in kinds:
         if kind in FINAL or kind in PASSING:
             return kind in FINAL
-    conditions = [found[1] for found in _CONDITION.finditer(message)]
-    if any(name.startswith(FINAL_CONDITIONS) for name in conditions) or any(word in message for word in FINAL_WORDS):
-        return True
-    return otherwise
+    return _is_of_checkpoint(message) or _has_condition(message, FINAL_CONDITIONS) or otherwise
+
+
+def _is_of_checkpoint(message: str) -> bool:
+    return _has_condition(message, CHECKPOINT_CONDITIONS) or any(word in message for word in CHECKPOINT_WORDS)
+
+
+def _has_condition(message: str, beginnings: tuple[str, ...]) -> bool:
+    return any(found[1].startswith(beginnings) for found in _CONDITION.finditer(message))
 
 
 def _bottom(error: BaseException) -> tuple[list[str], str]:

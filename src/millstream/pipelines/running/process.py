@@ -78,7 +78,7 @@ def main() -> int:
         spark.streams.removeListener(teller)
         spark.stop()
     except Exception as error:
-        diagnosis = diagnose(error, file=job.file, is_building=is_building)
+        diagnosis = diagnose(error, file=job.file, checkpoint=job.checkpoint, is_building=is_building)
         tell(Failed(diagnosis.message[:2000], diagnosis.is_final))
         return 1
     return 0

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 _FORMAT = "millstream"
+_QUERY_ID = "sql.streaming.queryId"
 
 
 def _default_bootstrap() -> str:
@@ -19,6 +20,19 @@ def _default_bootstrap() -> str:
 
 def _default_checkpoints() -> str:
     return os.environ.get("MILLSTREAM_CHECKPOINTS", "millstream-checkpoints")
+
+
+class _Batches:
+    """Writes each micro-batch as a job of its own, known by the query and the batch's number, and so only once."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query, "Spark says which query a micro-batch is of"
+        writer = rows.write.format(_FORMAT).mode("append").options(**self._options)
+        writer.options(txnAppId=query, txnVersion=str(number)).save()
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,12 @@ class Cluster:
 
     def write(self, records: DataFrame, name: str, mode: str, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start the query of that name; it writes rows of topic, key, value, exactly once unless ``sink`` differs."""
-        writer = records.writeStream.format(_FORMAT).queryName(name).outputMode(mode)
-        writer = writer.options(**{"kafka.bootstrap.servers": self.bootstrap, **self.sink})
+        options = {"kafka.bootstrap.servers": self.bootstrap, **self.sink}
+        writer = records.writeStream.queryName(name).outputMode(mode)
+        if mode == "append":
+            writer = writer.format(_FORMAT).options(**options)
+        else:  # Spark hands other modes' rows to no sink written in Python, but to functions it does.
+            writer = writer.foreachBatch(_Batches(options))
         writer = writer.option("checkpointLocation", f"{self.checkpoints}/{name}")
         return writer.trigger(**trigger).start() if trigger else writer.start()
 
