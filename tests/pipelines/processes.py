@@ -11,6 +11,11 @@ def session_of(leader: int) -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and _stat(int(name), 3) == leader != int(name)]
 
 
+def children_of(pid: int) -> list[int]:
+    """Those that it started and that are there still."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _stat(int(name), 1) == pid]
+
+
 def parent_of(pid: int) -> int:
     """Its parent; -1 once it is gone."""
     return _stat(pid, 1)

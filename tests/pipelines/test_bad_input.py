@@ -62,9 +62,14 @@ def test_a_broker_that_is_not_there_is_named(spark: SparkSession) -> None:
 
 
 def test_a_stream_refuses_what_it_cannot_start(spark: SparkSession, topics: Topics, three: str) -> None:
+    beyond = json.dumps({three: {"0": 4}})
     cases: list[tuple[dict[str, object], str]] = [
         ({"subscribe": "no-such-topic"}, "subscribe=no-such-topic: there is no topic"),
         ({"subscribe": three, "endingOffsets": "latest"}, "endingOffsets=latest: a stream has no end"),
+        (
+            {"subscribe": three, "startingOffsets": beyond},
+            f"startingOffsets={beyond}: partition {three}-0 has offsets from 0 to 3 only, not 4",
+        ),
     ]
     for options, said in cases:
         with pytest.raises(PySparkException) as refusal:

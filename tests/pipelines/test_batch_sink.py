@@ -105,6 +105,13 @@ def test_a_version_of_an_application_is_written_once(
     assert len(records_of(broker.address, topic)) == 20
 
 
+def test_decisions_are_kept_where_the_option_says(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:
+    topic, decisions = topics.new(), f"{topics.new()}-decisions"
+    _save(_numbers(spark, 10), broker, topic=topic, decisionsTopic=decisions, txnAppId="app", txnVersion="1")
+    assert len(records_of(broker.address, topic)) == 10
+    assert {record.key for record in records_of(broker.address, decisions)} == {b"app"}
+
+
 def test_nothing_shows_of_a_job_that_fails(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:
     topic = topics.new(2)
     frame = _numbers(spark, 1_000).withColumn(

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from millstream.pipelines.spark.source import COLUMNS, HEADERS
 from tests.pipelines.tables import load, offsets, places
 from tests.pipelines.topics import Topics
+from tests.pipelines.wiretap import Wiretap
 
 #: When the records of these tests were made, one millisecond apart.
 THEN_MS = 1_700_000_000_000
@@ -175,8 +176,11 @@ def test_only_committed_records_are_shown_under_read_committed(spark: SparkSessi
 
 
 def test_the_prefix_names_the_connections(spark: SparkSession, topics: Topics, ten: str) -> None:
-    """No group is joined, so none may appear; the reader shows under its own name only."""
-    assert load(spark, topics.address, subscribe=ten, groupIdPrefix="reports").count() == 10
+    """Those of the driver and of the worker; no group is joined, so none may appear."""
+    with Wiretap(topics.address) as tap:
+        assert load(spark, tap.address, subscribe=ten, groupIdPrefix="reports").count() == 10
+    assert len(tap.heard) >= 2
+    assert all(b"\x00\x07reports" in sent for sent in tap.heard)
     assert not [group for group in topics.groups() if group.startswith("reports")]
 
 
@@ -198,7 +202,8 @@ def test_records_cut_by_retention_are_not_waited_for(spark: SparkSession, topics
     topics.cut(topic, before=3)
     assert offsets(load(spark, topics.address, subscribe=topic)) == [3, 4]
     gone = json.dumps({topic: {"0": 1}})
-    with pytest.raises(Exception, match=r"partition .* has offsets from 3 to 5 only, not 1"):
+    with pytest.raises(Exception) as refusal:
         load(spark, topics.address, subscribe=topic, startingOffsets=gone).collect()
+    assert f"startingOffsets={gone}: partition {topic}-0 has offsets from 3 to 5 only, not 1" in str(refusal.value)
     table = load(spark, topics.address, subscribe=topic, startingOffsets=gone, failOnDataLoss="false")
     assert offsets(table) == [3, 4]

@@ -128,6 +128,25 @@ def test_a_new_stream_may_start_anywhere(spark: SparkSession, topics: Topics, tm
     assert found == {"offsets": [3, 4], "timestamp": [2, 3, 4], "by-timestamp": [4]}
 
 
+def test_a_stream_takes_partitions_headers_and_tasks_as_a_batch_does(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.new(2)
+    topics.put(topic, ["unread"], 0)
+    topics.put(topic, ["x"] * 6, 1, headers=[("trace", b"1")])
+    options = {"assign": json.dumps({topic: [1]}), "startingOffsets": "earliest", "includeHeaders": "true"}
+    stream = load_stream(spark, topics.address, **options, minPartitions=3)
+    found: list[tuple[object, ...]] = []
+
+    def take(table: DataFrame, number: int) -> None:
+        rows = table.selectExpr("partition", "headers", "spark_partition_id() AS task").collect()
+        found.extend(tuple(row) for row in rows)
+
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    assert query.trigger(availableNow=True).start().awaitTermination(RUN_TIMEOUT_S)
+    assert sorted(found) == [(1, [("trace", b"1")], task) for task in (0, 0, 1, 1, 2, 2)]
+
+
 def test_records_lost_between_runs_are_an_error_unless_that_is_allowed(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
