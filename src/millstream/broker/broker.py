@@ -328,7 +328,9 @@ class Broker:
             self.replicas.broker_epoch = epoch
             self.orders.is_registered.set()
 
-        registration = Registration(registry, self.id, self._registration, registered)
+        registration = Registration(
+            registry, self.id, self._registration, registered, lambda: self.replicas.controller_epoch > 0
+        )
         self._undo.append(registration.close)
         patience_s = STALE_NODE_PATIENCE * self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
         await registration.start(is_clean=self.logs.were_closed, patience_s=patience_s)

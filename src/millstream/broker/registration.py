@@ -25,12 +25,17 @@ class Registration:
         broker_id: int,
         describe: Callable[[bool], BrokerRegistration],
         on_registered: Callable[[int], None],
+        is_heeded: Callable[[], bool],
     ) -> None:
-        """``describe`` is told whether the broker has all that it ever had; ``on_registered`` gets the epoch."""
+        """``describe`` is told whether the broker has all that it ever had; ``on_registered`` gets the epoch;
+        ``is_heeded`` says whether a controller has spoken to this life, and so knows how it began.
+        """
         self._registry = registry
         self._broker_id = broker_id
         self._describe = describe
         self._on_registered = on_registered
+        self._is_heeded = is_heeded
+        self._began_clean = False
         self._epoch = -1
         self._watch: Watch | None = None
         self._is_checked = asyncio.Event()
@@ -47,6 +52,7 @@ class Registration:
                 while await self._is_taken():
                     await self._is_checked.wait()
                     self._is_checked.clear()
+        self._began_clean = is_clean
         await self._register(is_clean)
         self._registry.on_session_expired(self._is_checked.set)
         self._keeper = asyncio.create_task(self._keep())
@@ -76,7 +82,8 @@ class Registration:
                 stat = await self._registry.exists(self._path)
                 if stat is not None and stat.czxid == self._epoch:
                     continue
-                await self._register(is_clean=True)  # It is the same life: nothing was lost.
+                # In the same life nothing is lost; but what was lost before it must have been heard of.
+                await self._register(self._began_clean or self._is_heeded())
                 backoff_s = BACKOFF_S
             except RegistryError as error:
                 _log.warning("broker %d cannot register anew yet: %s", self._broker_id, error)
