@@ -51,7 +51,7 @@ def _frame(source: Section, job: Job, dead: list[DataFrame]) -> DataFrame:
         **source.given("schema", "key", "key_format", "time", "lateness", "errors", "start"),
     )
     if source.get("read") == "latest":
-        return topic.snapshot()
+        return topic.global_table().df
     stream = topic.stream()
     dead.extend(stream.dead)
     return stream.df

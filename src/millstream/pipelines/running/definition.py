@@ -152,7 +152,9 @@ _TYPES = {
 SOURCE = {
     "topic": Key(_text, "which topic to read", is_required=True),
     "as": Key(_text, "the name that SQL knows it by; the topic's, with _ for what no name can have"),
-    "read": Key(_one_of("stream", "latest"), "stream, or the latest record of each key as of the start"),
+    "read": Key(
+        _one_of("stream", "latest"), "stream, or the latest record of each key, read anew for each micro-batch"
+    ),
     **_TYPES,
     "key": Key(_text, "what keys hold"),
     "time": Key(_text, "the column with the event's time"),

@@ -133,6 +133,13 @@ TIMESTAMP_DISORDER = Setting(
     doc="A promise that no record is older than one before it in its partition by more than this; "
     "a query for records before a moment then stops reading where no more can come.",
 )
+READS_ANEW = Setting(
+    "readsAnew",
+    BOOLEAN,
+    default=False,
+    doc="A batch's range is settled by the one task that reads it, each time it does: a table that a stream is joined "
+    "with is then as new as the micro-batch. Batches only.",
+)
 CHECK_CRCS = Setting("kafka.check.crcs", BOOLEAN, default=True, doc="Compare each batch with its checksum.")
 
 #: Everything the source looks at.
@@ -255,6 +262,7 @@ class SourceOptions:
     partition_bytes_max: int
     timeout_ms: int
     checks_crcs: bool
+    reads_anew: bool
     #: None where nothing is known of the order of timestamps.
     disorder_max_ms: int | None
 
@@ -313,6 +321,7 @@ def _parse(options: Options, starting: str) -> SourceOptions:
         partition_bytes_max=options[PARTITION_BYTES],
         timeout_ms=options[TIMEOUT_MS],
         checks_crcs=options[CHECK_CRCS],
+        reads_anew=options[READS_ANEW],
         disorder_max_ms=options.get(TIMESTAMP_DISORDER, None),
     )
 

@@ -1,6 +1,7 @@
 """``format("millstream")``: topics read and written as Spark's own Kafka source does, without a jar."""
 
 import functools
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
@@ -97,8 +98,17 @@ def origin_of(options: SourceOptions) -> Origin:
     return DirectoryOrigin(options) if options.path else ClusterOrigin(options)
 
 
+class Anew(InputPartition):
+    """Whatever a batch reads by the time that it is read."""
+
+    def __init__(self, reader: "BatchReader") -> None:
+        self.reader = reader
+
+
 def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
     """The records of a task; Spark makes an empty task of its own where there is none."""
+    if isinstance(task, Anew):
+        return itertools.chain.from_iterable(map(read_task, task.reader.planned()))
     if not isinstance(task, Task):
         return iter(())
     spare_collections()
@@ -143,6 +153,10 @@ class BatchReader(DataSourceReader):
         return self._bounds.take(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
+        return [Anew(self)] if self._options.reads_anew else self.planned()
+
+    def planned(self) -> list[Task]:
+        """What there is to read now."""
         options = self._options
         origin = origin_of(options)
         try:

@@ -80,9 +80,9 @@ class Topic:
         return latest(df, self.keys, newest=newest, dead=dead)
 
     def global_table(self) -> GlobalTable:
-        """The whole table as of the start of the query, sent to every task: for small topics that change seldom."""
+        """The whole table, read anew for each micro-batch and sent to every task: for small topics."""
         self._needs_key("global_table")
-        return GlobalTable(self.snapshot(), self.keys)
+        return GlobalTable(self._latest({"readsAnew": "true"}), self.keys)
 
     def read(self) -> DataFrame:
         """All records that have a value from the start to the end, as a batch."""
@@ -92,7 +92,10 @@ class Topic:
     def snapshot(self) -> DataFrame:
         """The latest value of each key now, as a batch; deleted keys are absent."""
         self._needs_key("snapshot")
-        df = self.typed(cluster_of(self.cluster).read(self.name, {}))
+        return self._latest({})
+
+    def _latest(self, options: Mapping[str, str]) -> DataFrame:
+        df = self.typed(cluster_of(self.cluster).read(self.name, options))
         rest = [name for name in df.columns if name not in self.keys]
         newest = F.max_by(F.struct(*rest), F.col(OFFSET)).alias("newest")
         df = df.groupBy(*self.keys).agg(newest).select(*self.keys, "newest.*")
