@@ -14,6 +14,7 @@ from tests.pipelines.conftest import CONF
 from tests.pipelines.tables import load, load_stream
 
 THEN_MS = 1_700_000_000_000
+COMMITTED = "read_committed"
 ALL_PLACES = {"same-a": {"0": 1, "1": -2}, "same-b": {"0": 0}}
 #: Options whose tables are compared, as batch and, where a stream may have them, as stream.
 CASES: list[dict[str, object]] = [
@@ -21,7 +22,7 @@ CASES: list[dict[str, object]] = [
     {"subscribe": "same-a,same-b", "includeHeaders": "true"},
     {"subscribePattern": "same-[ab]", "startingOffsets": json.dumps(ALL_PLACES)},
     {"assign": '{"same-a": [1]}', "minPartitions": "3"},
-    {"subscribe": "same-b", "kafka__isolation__level": "read_committed"},
+    {"subscribe": "same-b", "kafka__isolation__level": COMMITTED},
     {"subscribe": "same-a", "startingTimestamp": str(THEN_MS + 2), "groupIdPrefix": "compare"},
     {
         "subscribe": "same-a",
@@ -59,8 +60,8 @@ def differences(spark: SparkSession, address: str, checkpoints: Path) -> list[st
         ours, theirs = (rows(load(spark, address, source=source, **options)) for source in ("millstream", "kafka"))
         if ours != theirs or not ours[1]:
             found.append(f"batch {options}: {ours} is not {theirs}")
-    for number, options in enumerate(CASES[1:5]):
-        given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "9", **options}
+    for number, options in enumerate(CASES[1:7]):
+        given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "15", **options}
         ours, theirs = (
             streamed(spark, load_stream(spark, address, source=source, **given), checkpoints / f"{source}{number}")
             for source in ("millstream", "kafka")
@@ -87,10 +88,28 @@ def through_their_sink(spark: SparkSession, address: str, checkpoint: Path) -> t
     return by_batch, written() - by_batch
 
 
+def where_sinks_differ(spark: SparkSession, address: str) -> list[str]:
+    """The same frame through both sinks: records with the same key, value and headers, in the same partitions."""
+    frame = spark.range(0, 300, 1, 1).selectExpr(
+        "if(id % 7 = 0, null, repeat(string(id % 41), 1 + id % 9)) AS key",
+        "if(id % 11 = 0, null, string(id)) AS value",
+        "if(id % 3 = 0, array(named_struct('key', 'h', 'value', binary(string(id)))), null) AS headers",
+        "if(id % 7 = 0, int(id % 5), null) AS partition",
+    )
+    found = []
+    for source, name in (("millstream", "sink-ours"), ("kafka", "sink-theirs")):
+        sink = {"kafka.bootstrap.servers": address, "topic": name}
+        frame.write.format(source).mode("append").options(**sink).save()
+        _, read = rows(load(spark, address, subscribe=name, includeHeaders="true", kafka__isolation__level=COMMITTED))
+        found.append(sorted(repr((row.partition, row.key, row.value, row.headers)) for row in read))
+    assert len(found[0]) == 300
+    return [f"sinks: {ours} is not {theirs}" for ours, theirs in zip(*found, strict=True) if ours != theirs]
+
+
 def main(address: str, jars: str, checkpoints: str) -> None:
     spark = spark_session("comparison", "local[2]", **CONF, **{"spark.jars": jars})
     folder = Path(checkpoints)
-    found = differences(spark, address, folder)
+    found = [*differences(spark, address, folder), *where_sinks_differ(spark, address)]
     by_batch, by_stream = through_their_sink(spark, address, folder / "sink")
     spark.stop()
     outcome = {

@@ -27,7 +27,8 @@ def test_the_same_code_gives_the_same_tables_with_either_format(topics: Topics, 
         producer.commit_transaction(30)
     with topics.transaction("given-up", "same-b", ["h"]) as producer:
         producer.abort_transaction(30)
-    topics.new(name="same-out")
+    for name in ("same-out", "sink-ours", "sink-theirs"):
+        topics.new(5, name=name)
     run = subprocess.run(
         [sys.executable, "-m", "tests.pipelines.comparison", topics.address, jars, str(tmp_path)],
         cwd=ROOT,
