@@ -1,10 +1,15 @@
 """Joins against results worked out by hand: streams within a time, and streams with tables."""
 
+import functools
+
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from millstream.pipelines.streams import StreamsError, TestDriver, Topic
-from tests.pipelines.streams.feeding import plain_steps
+from tests.pipelines.streams.feeding import plain, plain_steps
+
+HOW = ("inner", "left", "right", "full")
 
 ORDERS = Topic("orders", "order string", key="user string", lateness="10 seconds")
 PAYMENTS = Topic("payments", "payment string", key="user string", lateness="10 seconds")
@@ -29,18 +34,25 @@ def _feed_orders_and_payments(driver: TestDriver) -> None:
 
 
 def test_streams_join_within_a_time_and_tell_what_found_nothing(spark: SparkSession) -> None:
+    """Every way of joining, side by side in one query."""
     with TestDriver(spark) as driver:
         _feed_orders_and_payments(driver)
-        pairs = {("o1", "p1"), ("o3", "p3"), ("o4", "p4"), ("o5", "p7")}
-        alone: dict[str, set[tuple[str | None, str | None]]] = {
-            "inner": set(),
-            "full": {("o2", None), (None, "p2")},
-        }
-        for how, more in alone.items():
+        ways = []
+        for how in HOW:
             joined = ORDERS.stream().join(PAYMENTS.stream(), within="5 seconds", how=how)
             assert set(joined.df.columns) == {"user", "order", "payment", "_timestamp"}
-            found = plain_steps(driver.steps(joined), "order", "payment")
-            assert set().union(*found) == pairs | more, how
+            ways.append(joined.df.withColumn("how", F.lit(how)))
+        rows = driver.rows(functools.reduce(DataFrame.unionByName, ways))
+    assert len(set(rows)) == len(rows)
+    found = {how: {plain(row, "order", "payment", "_timestamp") for row in rows if row["how"] == how} for how in HOW}
+    pairs = {("o1", "p1", 1), ("o3", "p3", 12), ("o4", "p4", 60), ("o5", "p7", 100)}
+    order, payment = {("o2", None, 2)}, {(None, "p2", 9)}
+    assert found == {
+        "inner": pairs,
+        "left": pairs | order,
+        "right": pairs | payment,
+        "full": pairs | order | payment,
+    }
 
 
 def test_a_stream_sees_the_table_as_it_was_at_its_time_within_a_batch_and_as_it_is_across_them(
@@ -62,9 +74,14 @@ def test_a_stream_sees_the_table_as_it_was_at_its_time_within_a_batch_and_as_it_
         driver.send(USERS, None, key="a", at=22)
         driver.send(ORDERS, {"order": "deleted"}, key="a", at=40)
         driver.send(ORDERS, {"order": "too late"}, key="b", at=7)
-        left = ORDERS.stream().join(USERS.table(), how="left")
-        steps = plain_steps(driver.steps(left), "user", "order", "name", "_timestamp")
-    assert steps == [
+        ways = [ORDERS.stream().join(USERS.table(), how=how).df.withColumn("how", F.lit(how)) for how in HOW[:2]]
+        steps = driver.steps(ways[0].unionByName(ways[1]))
+    columns = ("user", "order", "name", "_timestamp")
+    inner, left = (
+        plain_steps([[row for row in step if row["how"] == how] for step in steps], *columns) for how in HOW[:2]
+    )
+    assert inner == [{row for row in step if row[2] is not None} for step in left]
+    assert left == [
         {("a", "too early", None, 4), ("a", "at once", "Ann", 5), ("b", "unknown", None, 6)},
         {("a", "old name", "Ann", 19), ("b", "known now", "Bob", 31)},
         {("a", "out of order", "Anna", 18)},

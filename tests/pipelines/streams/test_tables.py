@@ -1,9 +1,12 @@
 """Tables and their joins against changes worked out by hand."""
 
 import datetime
+import functools
 from decimal import Decimal
+from typing import Any
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from millstream.pipelines.streams import TestDriver, Topic
 from tests.pipelines.streams.feeding import plain, plain_steps
@@ -82,9 +85,29 @@ def test_two_tables_join_into_a_table(spark: SparkSession) -> None:
         driver.send(PLANS, None, key=1, at=30)
         driver.send(USERS, None, key=2, at=30)
         driver.send(USERS, {"name": "Cid"}, key=3, at=31)
+        ways = [
+            USERS.table().join(PLANS.table(), how=how).changes().df.withColumn("how", F.lit(how))
+            for how in ("inner", "left", "right", "full")
+        ]
+        steps = driver.steps(functools.reduce(DataFrame.unionByName, ways))
+
+    def told(how: str) -> list[set[tuple[Any, ...]]]:
         columns = ("user", "name", "plan", "_timestamp", "_deleted")
-        inner = plain_steps(driver.steps(USERS.table().join(PLANS.table())), *columns)
-        full = plain_steps(driver.steps(USERS.table().join(PLANS.table(), how="full")), *columns)
+        return plain_steps([[row for row in step if row["how"] == how] for step in steps], *columns)
+
+    inner, left, right, full = (told(how) for how in ("inner", "left", "right", "full"))
+    assert left == [
+        {(1, "Ann", None, 10, False), (1, "Ann", "free", 11, False), (2, "Bob", None, 10, False)},
+        {(1, "Anna", "free", 11, False)},
+        {(1, "Anna", None, 5, False), (2, None, None, 30, True), (3, "Cid", "gold", 31, False)},
+        set(),
+    ]
+    assert right == [
+        {(1, "Ann", "free", 11, False)},
+        {(1, "Anna", "free", 11, False), (3, None, "gold", 20, False)},
+        {(1, None, None, 30, True), (3, "Cid", "gold", 31, False)},
+        set(),
+    ]
     assert inner == [
         {(1, "Ann", "free", 11, False)},
         {(1, "Anna", "free", 11, False)},

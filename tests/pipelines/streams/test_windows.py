@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -136,6 +137,28 @@ def test_without_a_window_an_aggregate_runs_on(driver: TestDriver) -> None:
         {("a", 6, 16)},
         set(),
     ]
+
+
+def test_a_column_may_say_when_a_row_happened(spark: SparkSession) -> None:
+    """The records' own timestamps, which would put all of them into one window, are not looked at."""
+    trips = Topic("trips", "km long, left timestamp", key="car string", time="left", lateness="10 seconds")
+    with TestDriver(spark) as driver:
+        for number, step in enumerate([[(1, 12), (2, 3)], [(3, 4), (4, 40)], [(5, 2), (6, 35)], [(7, 1), (8, 59)]]):
+            if number:
+                driver.step()
+            for km, at in step:
+                driver.send(trips, {"km": km, "left": f"1970-01-01T00:00:{at:02}Z"}, key="x", at=7)
+        sums = trips.stream().group_by().window(tumbling("10 seconds")).agg(km=F.sum("km")).suppress()
+        assert plain_steps(driver.steps(sums), "car", "window", "km") == [
+            set(),
+            set(),
+            {("x", (0, 10), 10), ("x", (10, 20), 1)},
+            set(),
+            {("x", (30, 40), 6)},
+        ]
+        driver.send(trips, {"km": 9}, key="x", at=7)
+        with pytest.raises(StreamingQueryException, match=r"topic trips, partition 0, offset 8 .* left has no time"):
+            driver.rows(trips.stream())
 
 
 def test_what_a_window_needs_is_said_before_anything_starts(driver: TestDriver) -> None:
