@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from millstream.pipelines.streams import Context, Processor, StreamsError, TestDriver, Topic
-from tests.pipelines.streams.feeding import plain_steps
+from tests.pipelines.streams.feeding import plain, plain_steps
 
 CARTS = Topic("carts", "item string", key="user string", lateness="10 seconds")
 
@@ -60,6 +60,47 @@ def test_timers_fire_by_event_time_and_not_once_cancelled(spark: SparkSession) -
         {("a", "left alone", 2, 22), ("d", "put pie", 2, 60)},
         {("c", "left alone", 2, 36)},
     ]
+
+
+class Deadline(Processor):
+    """Each row asks to be told of, a moment later by the clock; another of its key takes that back."""
+
+    output = "event string"
+    state = "due timestamp"
+    timers = "processing"
+
+    def on_row(self, key: tuple[Any, ...], row: Row, context: Context) -> Iterator[Mapping[str, Any]]:
+        before = context.get()
+        if before is not None:
+            context.cancel_timer(before["due"])
+        due = context.now + timedelta(milliseconds=1 if row["item"] == "soon" else 3_600_000)
+        context.set(due=due)
+        context.set_timer(due)
+        yield {"event": row["item"]}
+
+    def on_timer(self, key: tuple[Any, ...], at: datetime, context: Context) -> Iterator[Mapping[str, Any]]:
+        kept = context.get()
+        assert kept is not None and kept["due"].timestamp() == at.timestamp() < context.now.timestamp()
+        context.clear()
+        yield {"event": "due"}
+
+
+def test_timers_may_follow_the_clock_whatever_the_rows_times_are(spark: SparkSession) -> None:
+    """A step is a micro-batch later than the one before, so what was due a millisecond behind that is due by now."""
+    with TestDriver(spark) as driver:
+        for user, item, at in (("a", "soon", 900), ("b", "later", 1), ("c", "soon", 5)):
+            driver.send(CARTS, {"item": item}, key=user, at=at)
+        driver.step()
+        for user, item, at in (("d", "soon", 3), ("c", "later", 2)):  # By event time too late, by the clock not.
+            driver.send(CARTS, {"item": item}, key=user, at=at)
+        driver.step()
+        driver.send(CARTS, {"item": "later"}, key="e", at=1_000)
+        rows = driver.steps(CARTS.stream().process(Deadline()))
+    first, second, third = ({plain(row, "user", "event") for row in step} for step in rows[:3])
+    assert first == {("a", "soon"), ("b", "later"), ("c", "soon")}
+    # What is due is looked at behind the rows, so c's was taken back before.
+    assert second == {("d", "soon"), ("c", "later"), ("a", "due")}
+    assert third == {("e", "later"), ("d", "due")}
 
 
 def test_what_a_processor_needs_is_said_before_anything_starts(spark: SparkSession) -> None:

@@ -29,9 +29,17 @@ _RAW = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key:string,value:binary>>"
 )
-#: Tests are small, so that anything more costs time and gives none.
-_CONF = {"spark.sql.shuffle.partitions": "1"}
+#: Tests are small, so that anything more costs time and gives none: neither tasks nor code compiled for a few rows.
+_CONF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _FIRST_STEP_S = 1_000_000_000
+#: Batches beyond the steps: the first step, and those that watermarks are worth. With timers that follow the clock
+#: Spark would go on for ever.
+_BATCHES_MORE = 4
+_LOOK_S = 1
 
 Moment = datetime | str | float
 
@@ -72,7 +80,9 @@ class TestDriver(Cluster):
         assert self._standing is not None
         self._standing.__exit__(None, None, None)
         for name, value in self._before.items():
-            if value is not None:
+            if value is None:
+                self.spark.conf.unset(name)
+            else:
                 self.spark.conf.set(name, value)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -145,9 +155,17 @@ class TestDriver(Cluster):
 
     def _run(self, df: DataFrame, name: str, mode: str, each: Callable[[DataFrame, int], None]) -> StreamingQuery:
         self._flush()
-        writer = df.writeStream.queryName(name).outputMode(mode).foreachBatch(each)
+        batches: list[int] = []
+
+        def take(batch: DataFrame, number: int) -> None:
+            each(batch, number)
+            batches.append(number)
+
+        writer = df.writeStream.queryName(name).outputMode(mode).foreachBatch(take)
         query = writer.option("checkpointLocation", f"{self.checkpoints}/{name}").trigger(availableNow=True).start()
-        query.awaitTermination()
+        while not query.awaitTermination(_LOOK_S):
+            if len(batches) >= self._step + _BATCHES_MORE:
+                query.stop()
         return query
 
     def _append(
