@@ -6,17 +6,23 @@ import os
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Protocol
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic as TopicToMake
 
 from tests.compatibility.apache_kafka import ApacheKafka
+from tests.compatibility.connections import Connections
 from tests.compatibility.drivers import DRIVERS, Driver
 from tests.compatibility.drivers.base import LATEST, Refused
 from tests.compatibility.members import HOSTS, Host
+from tests.compatibility.wire import Wire
 from tests.system.broker_process import BrokerProcess
+from tests.system.cluster_process import ClusterProcess
 
-#: host:port of a running broker to test instead of our own, or "apache-kafka" to start that.
+#: host:port of a running broker to test instead of our own; "cluster" starts three, "apache-kafka" starts that.
 BOOTSTRAP = os.environ.get("MILLSTREAM_TEST_BOOTSTRAP")
 IN_CI = os.environ.get("CI") == "true"
 TOPIC_TIMEOUT_S = 10.0
@@ -59,7 +65,7 @@ class Drivers:
 
 
 class NewTopic(Protocol):
-    def __call__(self, *, partitions: int = 1, **configs: str) -> str: ...
+    def __call__(self, *, partitions: int = 1, replicas: int = -1, together: bool = False, **configs: str) -> str: ...
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +73,10 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if BOOTSTRAP == "apache-kafka":
         with ApacheKafka(tmp_path_factory.mktemp("kafka") / "data", heap="512m", settings=HASTE) as kafka:
             yield kafka.bootstrap
+        return
+    if BOOTSTRAP == "cluster":
+        with ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=HASTE) as cluster:
+            yield cluster.bootstrap
         return
     if BOOTSTRAP:
         yield BOOTSTRAP
@@ -141,14 +151,24 @@ def name() -> str:
 
 
 @pytest.fixture(scope="session")
-def new_topic(seed: Driver) -> NewTopic:
-    """Make a topic, settings spelled with underscores, and wait until its leaders are known."""
+def new_topic(seed: Driver, bootstrap: str) -> NewTopic:
+    """Make a topic, settings spelled with underscores, and wait until its leaders are known.
 
-    def make(*, partitions: int = 1, **configs: str) -> str:
+    It has as many replicas as its brokers give it by themselves; ``together``, one broker leads all its partitions.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def make(*, partitions: int = 1, replicas: int = -1, together: bool = False, **configs: str) -> str:
         topic = f"t-{uuid.uuid4().hex[:12]}"
-        seed.create_topic(
-            topic, partitions=partitions, configs={key.replace("_", "."): value for key, value in configs.items()}
-        )
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        if together:
+            assigned = [sorted(seed.describe_cluster().brokers)] * partitions
+            created = admin.create_topics(
+                [TopicToMake(topic, num_partitions=partitions, replica_assignment=assigned, config=settings)]
+            )
+            created[topic].result(TOPIC_TIMEOUT_S)
+        else:
+            seed.create_topic(topic, partitions=partitions, replicas=replicas, configs=settings)
         wait_for_leaders(seed, topic, partitions)
         return topic
 
@@ -159,6 +179,24 @@ def new_topic(seed: Driver) -> NewTopic:
 def topic(new_topic: NewTopic) -> str:
     """A topic of one partition with default settings."""
     return new_topic()
+
+
+@pytest.fixture
+def connections(bootstrap: str) -> Iterator[Connections]:
+    with closing(Connections(bootstrap)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def wire(connections: Connections) -> Wire:
+    """A connection to a broker, whichever."""
+    return connections.to_any()
+
+
+@pytest.fixture
+def leader(connections: Connections, topic: str) -> Wire:
+    """A connection to the broker that leads the test's topic."""
+    return connections.to_leader(topic)
 
 
 def wait_for_leaders(driver: Driver, topic: str, partitions: int) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.compatibility.clients import each_driver
-from tests.compatibility.conftest import NewTopic
+from tests.compatibility.conftest import BOOTSTRAP, NewTopic
 from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import Record, Refused
+from tests.system.cluster_process import SETTINGS as CLUSTER
 
 MESSAGE_TOO_LARGE, INVALID_CONFIG = 10, 40
 DEFAULTS = {
@@ -36,11 +37,14 @@ DEFAULTS = {
     "unclean.leader.election.enable": "false",
 }
 
+#: What the brokers were started with in place of a default.
+STARTED_WITH = {name: str(CLUSTER[name]) for name in DEFAULTS.keys() & CLUSTER.keys()} if BOOTSTRAP == "cluster" else {}
+
 
 @each_driver("describe_configs")
 def test_a_topics_settings_are_kafkas_defaults(driver: Driver, topic: str) -> None:
     found = driver.describe_configs(topic)
-    assert {name: found.get(name) for name in DEFAULTS} == DEFAULTS
+    assert {name: found.get(name) for name in DEFAULTS} == {**DEFAULTS, **STARTED_WITH}
 
 
 @each_driver("describe_broker_configs", "describe_cluster")

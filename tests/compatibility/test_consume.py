@@ -8,9 +8,9 @@ import pytest
 
 from tests.compatibility.clients import each_driver
 from tests.compatibility.conftest import NewTopic
+from tests.compatibility.connections import batches_of
 from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import CODECS, EARLIEST, LATEST, At, Record, Refused
-from tests.compatibility.wire import batches_of
 
 OFFSET_OUT_OF_RANGE, POLICY_VIOLATION = 1, 44
 START_MS = 1_700_000_000_000

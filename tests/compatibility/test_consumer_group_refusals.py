@@ -6,14 +6,15 @@ import struct
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.compatibility.conftest import NewTopic
-from tests.compatibility.test_group_refusals import FIND_COORDINATOR, GROUP, NOT_YET
+from tests.compatibility.connections import NOT_YET, Connections
 from tests.compatibility.test_refusals import NO_TAGS, compact_array
-from tests.compatibility.wire import Wire, compact_string, string
+from tests.compatibility.wire import Wire, compact_string
 
 CONSUMER_GROUP_HEARTBEAT = 68
 NULL = b"\x00"
@@ -52,25 +53,28 @@ def beat(
 
 
 @pytest.fixture(scope="module")
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap, timeout_s=30) as connection:
-        yield connection
+def connections(bootstrap: str) -> Iterator[Connections]:
+    with closing(Connections(bootstrap, timeout_s=30)) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
-def living(wire: Wire, new_topic: NewTopic) -> str:
+def living(connections: Connections, new_topic: NewTopic) -> str:
     """A group in which ``me`` is the instance ``one``."""
     group, topic = f"g-{uuid.uuid4().hex[:12]}", new_topic()
+    wire = connections.to_coordinator(group)
     deadline = time.monotonic() + 30
-    while True:
-        found = wire.call(FIND_COORDINATOR, 2, string(group) + struct.pack(">b", GROUP))
-        found.int32()
-        error = found.int16() or beat(wire, group, instance="one", topics=(topic,))[0]
-        if error not in NOT_YET:
-            assert error == 0
-            return group
+    while (error := beat(wire, group, instance="one", topics=(topic,))[0]) in NOT_YET:
         assert time.monotonic() < deadline, f"no coordinator: {error}"
         time.sleep(0.05)
+    assert error == 0
+    return group
+
+
+@pytest.fixture(scope="module")
+def wire(connections: Connections, living: str) -> Wire:
+    """A connection to the coordinator of that group."""
+    return connections.to_coordinator(living)
 
 
 #: What is asked of a group that is not there, or is where ``group`` says so; and the answer.
@@ -100,14 +104,14 @@ REFUSED: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_member_s_mistake_is_refused(wire: Wire, living: str, what: str) -> None:
+def test_a_member_s_mistake_is_refused(connections: Connections, wire: Wire, living: str, what: str) -> None:
     given, code = REFUSED[what]
-    group = {"living": living}.get(given.get("group", ""), given.get("group", f"g-{uuid.uuid4().hex[:12]}"))
+    group = {"living": living}.get(given.get("group", ""), given.get("group", connections.group_beside(living)))
     assert beat(wire, **{**given, "group": group})[0] == code
 
 
-def test_what_is_right_is_not_refused(wire: Wire) -> None:
-    group = f"g-{uuid.uuid4().hex[:12]}"
+def test_what_is_right_is_not_refused(connections: Connections, wire: Wire, living: str) -> None:
+    group = connections.group_beside(living)
     error, epoch = beat(wire, group, assignor="range", pattern="none-.*")
     assert error == 0 and epoch > 0
     assert beat(wire, group, epoch=epoch) == (0, epoch)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-
-import pytest
+from collections.abc import Sequence
 
 from tests.compatibility.conftest import NewTopic
+from tests.compatibility.connections import Connections
 from tests.compatibility.wire import FETCH, PRODUCE, Cursor, Wire, batches, produce, record_batch, string, varint
 
 UNKNOWN_TOPIC_ID, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH = 100, 70, 71
 NEW, NO_SESSION = 0, -1
-
-
-@pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap) as connection:
-        yield connection
 
 
 class Answer:
@@ -60,8 +53,9 @@ def write(wire: Wire, topic: str, partition: int) -> None:
     assert produce(wire, topic, bytes(record_batch([b"x"])), partition=partition).code == 0
 
 
-def test_a_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic) -> None:
-    topic = new_topic(partitions=3)
+def test_a_session_answers_only_what_changed(connections: Connections, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=3, together=True)
+    wire = connections.to_leader(topic)
     first = ask(wire, topic, 0, NEW, {0: 0, 1: 0, 2: 0})
     assert first.code == 0 and first.session_id > 0
     assert first.counts == {0: 0, 1: 0, 2: 0}
@@ -72,16 +66,17 @@ def test_a_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic) ->
     assert ask(wire, topic, first.session_id, 3, {1: 1}).counts == {}
 
 
-def test_a_waiting_session_is_woken(wire: Wire, bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(partitions=2)
+def test_a_waiting_session_is_woken(connections: Connections, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2, together=True)
+    wire = connections.to_leader(topic)
     first = ask(wire, topic, 0, NEW, {0: 0, 1: 0})
-    with Wire(bootstrap) as writer:
-        write(writer, topic, 0)
+    write(connections.to_leader(topic), topic, 0)
     assert ask(wire, topic, first.session_id, 1, {}, wait_ms=8_000).counts == {0: 1}
 
 
-def test_a_forgotten_partition_is_no_longer_answered(wire: Wire, new_topic: NewTopic) -> None:
-    topic = new_topic(partitions=2)
+def test_a_forgotten_partition_is_no_longer_answered(connections: Connections, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2, together=True)
+    wire = connections.to_leader(topic)
     first = ask(wire, topic, 0, NEW, {0: 0, 1: 0})
     assert ask(wire, topic, first.session_id, 1, {}, forget=[0]).counts == {}
     write(wire, topic, 0)
@@ -89,22 +84,22 @@ def test_a_forgotten_partition_is_no_longer_answered(wire: Wire, new_topic: NewT
     assert ask(wire, topic, first.session_id, 2, {}).counts == {1: 1}
 
 
-def test_a_session_survives_its_connection(wire: Wire, bootstrap: str, topic: str) -> None:
-    first = ask(wire, topic, 0, NEW, {0: 0})
-    write(wire, topic, 0)
-    with Wire(bootstrap) as another:
-        assert ask(another, topic, first.session_id, 1, {}).counts == {0: 1}
+def test_a_session_survives_its_connection(leader: Wire, connections: Connections, topic: str) -> None:
+    first = ask(leader, topic, 0, NEW, {0: 0})
+    write(leader, topic, 0)
+    leader.close()
+    assert ask(connections.to_leader(topic), topic, first.session_id, 1, {}).counts == {0: 1}
 
 
-def test_an_unknown_session_and_a_wrong_epoch_are_refused(wire: Wire, topic: str) -> None:
-    assert ask(wire, topic, 123456789, 1, {}).code == FETCH_SESSION_ID_NOT_FOUND
-    first = ask(wire, topic, 0, NEW, {0: 0})
-    assert ask(wire, topic, first.session_id, 7, {}).code == INVALID_FETCH_SESSION_EPOCH
-    assert ask(wire, topic, first.session_id, 1, {}).code == 0
+def test_an_unknown_session_and_a_wrong_epoch_are_refused(leader: Wire, topic: str) -> None:
+    assert ask(leader, topic, 123456789, 1, {}).code == FETCH_SESSION_ID_NOT_FOUND
+    first = ask(leader, topic, 0, NEW, {0: 0})
+    assert ask(leader, topic, first.session_id, 7, {}).code == INVALID_FETCH_SESSION_EPOCH
+    assert ask(leader, topic, first.session_id, 1, {}).code == 0
 
 
-def test_no_session_is_made_for_one_who_wants_none(wire: Wire, topic: str) -> None:
-    answer = ask(wire, topic, 0, NO_SESSION, {0: 0})
+def test_no_session_is_made_for_one_who_wants_none(leader: Wire, topic: str) -> None:
+    answer = ask(leader, topic, 0, NO_SESSION, {0: 0})
     assert (answer.code, answer.session_id, answer.counts) == (0, 0, {0: 0})
 
 

@@ -6,26 +6,17 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.compatibility.conftest import NewTopic
+from tests.compatibility.connections import NOT_YET, Connections
 from tests.compatibility.test_refusals import array
-from tests.compatibility.wire import Cursor, Wire, string
+from tests.compatibility.wire import FIND_COORDINATOR, Cursor, Wire, string
 
-OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DELETE_GROUPS = (
-    8,
-    10,
-    11,
-    12,
-    13,
-    14,
-    42,
-)
-GROUP = 0
-#: The coordinator loads, is not there yet, or is another.
-NOT_YET = {14, 15, 16}
+OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DELETE_GROUPS = 8, 11, 12, 13, 14, 42
 UNKNOWN_TOPIC, METADATA_TOO_LARGE, ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, INVALID_GROUP_ID = 3, 12, 22, 23, 24
 UNKNOWN_MEMBER, INVALID_SESSION_TIMEOUT, INVALID_REQUEST = 25, 26, 42
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 68, 69, 79, 82
@@ -35,6 +26,7 @@ NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 68
 class Member:
     """Who a request claims to come from."""
 
+    connections: Connections
     wire: Wire
     topic: str
     group: str
@@ -91,17 +83,17 @@ class Member:
 
 
 @pytest.fixture(scope="module")
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap, timeout_s=30) as connection:
-        yield connection
-
-
-@pytest.fixture(scope="module")
-def living(wire: Wire, new_topic: NewTopic) -> Member:
+def living(bootstrap: str, new_topic: NewTopic) -> Iterator[Member]:
     """The static member of a stable group of one."""
-    wanting = Member(wire, new_topic(), f"g-{uuid.uuid4().hex[:12]}", instance="one")
+    with closing(Connections(bootstrap, timeout_s=30)) as connections:
+        yield made(connections, new_topic())
+
+
+def made(connections: Connections, topic: str) -> Member:
+    group = f"g-{uuid.uuid4().hex[:12]}"
+    wanting = Member(connections, connections.to_coordinator(group), topic, group, instance="one")
     deadline = time.monotonic() + 30
-    while (coming := wanting.find_coordinator(GROUP) or wanting.heartbeat()) in NOT_YET:
+    while (coming := wanting.heartbeat()) in NOT_YET:
         assert time.monotonic() < deadline, f"no coordinator: {coming}"
         time.sleep(0.05)
     error, member = wanting.joined()
@@ -148,8 +140,8 @@ REFUSED: dict[str, tuple[Callable[[Member], int], int]] = {
 
 
 def elsewhere(living: Member) -> Member:
-    """A stranger to a group that is not there."""
-    return stranger(replace(living, group=f"g-{uuid.uuid4().hex[:12]}"))
+    """A stranger to a group that is not there, and would be at the same coordinator."""
+    return stranger(replace(living, group=living.connections.group_beside(living.group)))
 
 
 def stranger(living: Member) -> Member:

@@ -7,9 +7,9 @@ from itertools import groupby
 import pytest
 
 from tests.compatibility.conftest import Drivers, NewTopic
+from tests.compatibility.connections import batches_of
 from tests.compatibility.drivers import DRIVERS
 from tests.compatibility.drivers.base import CODECS, EARLIEST, Record
-from tests.compatibility.wire import batches_of
 
 EACH = 5
 

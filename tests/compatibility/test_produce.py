@@ -8,6 +8,7 @@ import pytest
 
 from tests.compatibility.clients import each_driver
 from tests.compatibility.conftest import NewTopic
+from tests.compatibility.connections import batches_of
 from tests.compatibility.drivers import Driver
 from tests.compatibility.drivers.base import (
     ALL_ACKS,
@@ -19,7 +20,6 @@ from tests.compatibility.drivers.base import (
     Record,
     Refused,
 )
-from tests.compatibility.wire import batches_of
 
 UNKNOWN, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = -1, 10, 32, 87
 CREATED_MS = 1_700_000_000_123

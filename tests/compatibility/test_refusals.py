@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.compatibility.drivers import Driver
 from tests.compatibility.wire import METADATA, Cursor, Wire, compact_string, string, varint
 from tests.system.broker_process import BrokerProcess
 
@@ -17,12 +17,6 @@ NO_TAGS = b"\x00"
 NO_ID = bytes(16)
 UNSUPPORTED_VERSION, INVALID_ASSIGNMENT, INVALID_REQUEST = 35, 39, 42
 TOPIC = 2
-
-
-@pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap) as connection:
-        yield connection
 
 
 def array(*rows: bytes) -> bytes:
@@ -83,33 +77,35 @@ def list_offset(wire: Wire, topic: str, timestamp: int, version: int) -> tuple[i
 
 
 @pytest.mark.parametrize("timestamp", [-3, -4, -5, -6, -7, -(2**63)])
-def test_a_special_timestamp_is_refused_in_versions_that_do_not_know_it(wire: Wire, topic: str, timestamp: int) -> None:
-    assert list_offset(wire, topic, timestamp, 5) == (UNSUPPORTED_VERSION, -1)
-    assert list_offset(wire, topic, -2, 5) == (0, 0)
+def test_a_special_timestamp_is_refused_in_versions_that_do_not_know_it(
+    leader: Wire, topic: str, timestamp: int
+) -> None:
+    assert list_offset(leader, topic, timestamp, 5) == (UNSUPPORTED_VERSION, -1)
+    assert list_offset(leader, topic, -2, 5) == (0, 0)
 
 
-def test_a_null_value_replaces_nothing(wire: Wire, topic: str) -> None:
+def test_a_null_value_replaces_nothing(leader: Wire, topic: str) -> None:
     config = string("retention.ms") + string(None)
     resource = struct.pack(">b", TOPIC) + string(topic) + array(config)
-    answer = wire.call(ALTER_CONFIGS, 1, array(resource) + b"\x00")
+    answer = leader.call(ALTER_CONFIGS, 1, array(resource) + b"\x00")
     answer.int32()
     assert (answer.int32(), answer.int16()) == (1, INVALID_REQUEST)
 
 
-def test_a_topic_named_twice_is_not_deleted(wire: Wire, topic: str) -> None:
-    answer = wire.call(DELETE_TOPICS, 3, array(string(topic), string(topic)) + struct.pack(">i", 5000))
+def test_a_topic_named_twice_is_not_deleted(leader: Wire, topic: str) -> None:
+    answer = leader.call(DELETE_TOPICS, 3, array(string(topic), string(topic)) + struct.pack(">i", 5000))
     answer.int32()
     rows = [(answer.string(), answer.int16()) for _ in range(answer.int32())]
     assert set(rows) == {(topic, INVALID_REQUEST)}
-    assert list_offset(wire, topic, -1, 5) == (0, 0)
+    assert list_offset(leader, topic, -1, 5) == (0, 0)
 
 
-def test_a_topic_named_by_name_and_id_or_by_neither_is_refused(wire: Wire, topic: str) -> None:
+def test_a_topic_named_by_name_and_id_or_by_neither_is_refused(leader: Wire, topic: str) -> None:
     neither = b"\x00" + NO_ID + NO_TAGS
     both = compact_string(topic) + b"x" * 16 + NO_TAGS
     for named in (neither, both):
         body = compact_array(named) + struct.pack(">i", 5000) + NO_TAGS
-        answer = wire.call(DELETE_TOPICS, 6, body, tags=NO_TAGS)
+        answer = leader.call(DELETE_TOPICS, 6, body, tags=NO_TAGS)
         answer.tags()
         answer.int32()
         assert answer.varint() == 2
@@ -118,8 +114,8 @@ def test_a_topic_named_by_name_and_id_or_by_neither_is_refused(wire: Wire, topic
         assert answer.int16() == INVALID_REQUEST
 
 
-def test_a_partition_assigned_twice_is_refused(wire: Wire, name: str) -> None:
-    assignment = struct.pack(">i", 0) + array(struct.pack(">i", 0))
+def test_a_partition_assigned_twice_is_refused(wire: Wire, seed: Driver, name: str) -> None:
+    assignment = struct.pack(">i", 0) + array(struct.pack(">i", min(seed.describe_cluster().brokers)))
     topic = string(name) + struct.pack(">ih", -1, -1) + array(assignment, assignment) + array()
     answer = wire.call(CREATE_TOPICS, 4, array(topic) + struct.pack(">i", 5000) + b"\x01")
     answer.int32()
@@ -134,9 +130,9 @@ def test_log_directories_are_told_by_whole_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_page_of_partitions_has_at_least_one(wire: Wire, topic: str, limit: int) -> None:
+def test_a_page_of_partitions_has_at_least_one(leader: Wire, topic: str, limit: int) -> None:
     body = compact_array(compact_string(topic) + NO_TAGS) + struct.pack(">i", limit) + b"\xff" + NO_TAGS
-    answer = wire.call(TOPIC_PARTITIONS, 0, body, tags=NO_TAGS)
+    answer = leader.call(TOPIC_PARTITIONS, 0, body, tags=NO_TAGS)
     answer.tags()
     answer.int32()
     assert (answer.varint(), answer.int16(), compact_text(answer)) == (2, 0, topic)

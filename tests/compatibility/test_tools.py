@@ -68,9 +68,11 @@ def test_kafka_log_dirs(bootstrap: str, seed: Driver, new_topic: NewTopic) -> No
     seed.produce(topic, [Record(b"x" * 500)])
     place = ("--bootstrap-server", bootstrap, "--describe", "--topic-list", topic)
     (line,) = [row for row in run_tool(TOOLS + "LogDirsCommand", *place).splitlines() if row.startswith("{")]
-    (broker,) = json.loads(line)["brokers"]
-    sizes = {row["partition"]: row["size"] for folder in broker["logDirs"] for row in folder["partitions"]}
-    assert sizes[f"{topic}-1"] == 0 and sizes[f"{topic}-0"] > 500
+    brokers = json.loads(line)["brokers"]
+    assert {broker["broker"] for broker in brokers} == set(seed.describe_cluster().brokers)
+    for broker in brokers:  # Each has a replica of every partition.
+        sizes = {row["partition"]: row["size"] for folder in broker["logDirs"] for row in folder["partitions"]}
+        assert sizes[f"{topic}-1"] == 0 and sizes[f"{topic}-0"] > 500
 
 
 def test_kafka_broker_api_versions(bootstrap: str) -> None:

@@ -44,7 +44,7 @@ def test_a_topic_cannot_be_created_twice(driver: Driver, topic: str) -> None:
 @pytest.mark.parametrize(
     ("code", "options"),
     [
-        (INVALID_REPLICATION_FACTOR, {"replicas": 3}),
+        (INVALID_REPLICATION_FACTOR, {"replicas": 4}),  # no cluster here has as many brokers
         (INVALID_PARTITIONS, {"partitions": 0}),
         (INVALID_CONFIG, {"configs": {"retention.ms": "soon"}}),
         (INVALID_CONFIG, {"configs": {"no.such.setting": "1"}}),
@@ -111,7 +111,8 @@ def test_a_topic_never_loses_partitions(driver: Driver, new_topic: NewTopic, tot
 def test_the_cluster_is_described_with_its_brokers_and_controller(driver: Driver, bootstrap: str) -> None:
     found = driver.describe_cluster()
     assert found.controller in found.brokers
-    assert bootstrap in {address.replace("localhost", "127.0.0.1") for address in found.brokers.values()}
+    addresses = {address.replace("localhost", "127.0.0.1") for address in found.brokers.values()}
+    assert addresses >= set(bootstrap.split(","))
     if driver.name != "aiokafka":
         assert found.cluster_id
 

@@ -11,7 +11,8 @@ import pytest
 from millstream.client.wire import Address, connect
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.init_producer_id import InitProducerIdResponse
-from tests.simulation.asking import create
+from tests.compatibility.conftest import NewTopic
+from tests.compatibility.connections import TRANSACTION, coordinator_of, leader_of
 from tests.simulation.transactional_client import Client, Id
 
 T = TypeVar("T")
@@ -75,32 +76,26 @@ Scenario = Callable[[Patient], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def play(bootstrap: str, name: str) -> Callable[[Scenario], None]:
+def play(bootstrap: str, new_topic: NewTopic) -> Callable[[Scenario], None]:
     """Runs a scenario with a client of its own."""
 
     def run(scenario: Scenario) -> None:
         async def main() -> None:
-            host, _, port = bootstrap.rpartition(":")
+            topic = new_topic(partitions=2, together=True)
+            leader = leader_of(bootstrap, topic)
+            host, _, port = leader.rpartition(":")
             connection = await connect(Address(host, int(port)))
             try:
-                await create(connection, name, partitions=2)
-                client = Client(connection, f"tx-{uuid.uuid4().hex[:12]}", name)
-                await settled(lambda: _found(client))
-                await scenario(Patient(client))
+                # One whose coordinator leads the topic too, so that one connection will do.
+                while coordinator_of(bootstrap, name := f"tx-{uuid.uuid4().hex[:12]}", TRANSACTION) != leader:
+                    pass
+                await scenario(Patient(Client(connection, name, topic)))
             finally:
                 connection.close()
 
         asyncio.run(main())
 
     return run
-
-
-async def _found(client: Client) -> ErrorCode:
-    try:
-        await client.find(client.transactional_id, 1)
-    except AssertionError:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.NONE
 
 
 def test_version_2_from_beginning_to_end(play: Callable[[Scenario], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -53,18 +54,13 @@ RANGES = {
 
 
 @pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap) as connection:
-        yield connection
-
-
-@pytest.fixture
 def neighbour(bootstrap: str) -> Iterator[Wire]:
-    """Another client's connection, which must not notice: it is tried again when the test is over."""
-    with Wire(bootstrap) as connection:
-        assert api_ranges(connection)
-        yield connection
-        assert api_ranges(connection)
+    """Another client's connection, which must not notice: it is tried again when the test is over, at every broker."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Wire(address)) for address in bootstrap.split(",")]
+        assert all(map(api_ranges, opened))
+        yield opened[0]
+        assert all(map(api_ranges, opened))
 
 
 def api_ranges(wire: Wire) -> dict[int, tuple[int, int]]:
@@ -137,10 +133,10 @@ def test_unknown_tagged_fields_are_skipped(wire: Wire) -> None:
     assert answer.varint() - 1 >= 1, "at least one broker"
 
 
-def test_unknown_tagged_fields_within_a_row_are_skipped(wire: Wire, topic: str) -> None:
+def test_unknown_tagged_fields_within_a_row_are_skipped(leader: Wire, topic: str) -> None:
     strange = tagged(t9=b"nine")
     row = compact_string(topic) + strange
-    answer = wire.call(METADATA, 9, b"\x02" + row + b"\x00\x00\x00" + NO_TAGS, tags=NO_TAGS)
+    answer = leader.call(METADATA, 9, b"\x02" + row + b"\x00\x00\x00" + NO_TAGS, tags=NO_TAGS)
     answer.tags()
     assert topic.encode() in answer.raw
 
@@ -159,10 +155,10 @@ def test_a_frame_of_impossible_length_ends_only_its_own_connection(wire: Wire, n
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_request_that_ends_too_early_ends_only_its_own_connection(
-    wire: Wire, neighbour: Wire, topic: str, cut: int
+    leader: Wire, neighbour: Wire, topic: str, cut: int
 ) -> None:
-    wire.send(FETCH, 4, fetch_body(topic, 0)[:-cut])
-    assert wire.is_closed_by_peer()
+    leader.send(FETCH, 4, fetch_body(topic, 0)[:-cut])
+    assert leader.is_closed_by_peer()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -190,29 +186,29 @@ def test_a_frame_may_come_in_pieces(wire: Wire) -> None:
     assert (correlation_id, answer.int16()) == (77, 0)
 
 
-def test_answers_leave_in_the_order_of_the_requests(wire: Wire, topic: str) -> None:
-    waits = wire.send(FETCH, 4, fetch_body(topic, 0, wait_ms=300))
-    after = [wire.send(API_VERSIONS, 0, b"") for _ in range(5)]
-    assert [wire.receive()[0] for _ in range(6)] == [waits, *after]
+def test_answers_leave_in_the_order_of_the_requests(leader: Wire, topic: str) -> None:
+    waits = leader.send(FETCH, 4, fetch_body(topic, 0, wait_ms=300))
+    after = [leader.send(API_VERSIONS, 0, b"") for _ in range(5)]
+    assert [leader.receive()[0] for _ in range(6)] == [waits, *after]
 
 
-def test_a_write_without_acks_is_never_answered(wire: Wire, topic: str) -> None:
-    wire.send(PRODUCE, 3, produce_body(topic, bytes(record_batch([b"silent"])), acks=0))
-    asked = wire.send(FETCH, 4, fetch_body(topic, 0, wait_ms=5_000))
-    answered, answer = wire.receive()
+def test_a_write_without_acks_is_never_answered(leader: Wire, topic: str) -> None:
+    leader.send(PRODUCE, 3, produce_body(topic, bytes(record_batch([b"silent"])), acks=0))
+    asked = leader.send(FETCH, 4, fetch_body(topic, 0, wait_ms=5_000))
+    answered, answer = leader.receive()
     assert answered == asked and b"silent" in fetched(answer)[0].records
 
 
-def test_a_refused_write_without_acks_ends_the_connection(wire: Wire, neighbour: Wire, topic: str) -> None:
+def test_a_refused_write_without_acks_ends_the_connection(leader: Wire, neighbour: Wire, topic: str) -> None:
     """There is no answer to carry the refusal, and a client must not believe that all is well."""
     broken = record_batch([b"x"])
     broken[-1] ^= 0xFF
-    wire.send(PRODUCE, 3, produce_body(topic, bytes(broken), acks=0))
-    assert wire.is_closed_by_peer()
+    leader.send(PRODUCE, 3, produce_body(topic, bytes(broken), acks=0))
+    assert leader.is_closed_by_peer()
 
 
-def test_acks_that_mean_nothing_are_refused(wire: Wire, topic: str) -> None:
-    assert produce(wire, topic, bytes(record_batch([b"x"])), acks=5).code == INVALID_ACKS
+def test_acks_that_mean_nothing_are_refused(leader: Wire, topic: str) -> None:
+    assert produce(leader, topic, bytes(record_batch([b"x"])), acks=5).code == INVALID_ACKS
 
 
 def test_a_closed_connection_is_told_apart_from_a_silent_one(wire: Wire) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -16,7 +15,7 @@ from typing import Self
 from fastcrc import crc32
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
-INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 22, 23
+FIND_COORDINATOR, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 10, 22, 23
 FRAME_BYTES_MAX = 64 << 20
 BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
 
@@ -300,13 +299,4 @@ def batches(records: bytes) -> list[Batch]:
             )
         )
         at += 12 + size
-    return found
-
-
-def batches_of(address: str, topic: str) -> list[Batch]:
-    """Every batch of a small topic's partition 0, as a consumer is sent it."""
-    found: list[Batch] = []
-    with closing(Wire(address)) as wire:
-        while more := batches(fetch(wire, topic, found[-1].last_offset + 1 if found else 0).records):
-            found += more
     return found

@@ -12,12 +12,12 @@ const snappy = require('kafkajs-snappy')
 const lz4 = require('lz4-napi')
 const { ZstdCodec } = require('zstd-codec')
 
-const bootstrap = process.argv[2]
+const brokers = process.argv[2].split(',')
 const LATEST = -1
 const EARLIEST = -2
 const UNKNOWN = -1
 
-const kafka = new Kafka({ clientId: 'kafkajs', brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: { retries: 3 } })
+const kafka = new Kafka({ clientId: 'kafkajs', brokers, logLevel: logLevel.NOTHING, retry: { retries: 3 } })
 const admin = kafka.admin()
 const readers = new Map()
 let cluster
@@ -201,7 +201,7 @@ const main = async () => {
   cluster = new Cluster({
     logger: kafka.logger(),
     socketFactory: socketFactory(),
-    brokers: [bootstrap],
+    brokers,
     clientId: 'kafkajs',
     connectionTimeout: 1000,
     requestTimeout: 30000,

@@ -5,7 +5,7 @@ const { Kafka, PartitionAssigners, logLevel } = require('kafkajs')
 
 const kafka = new Kafka({
   clientId: 'kafkajs',
-  brokers: [process.argv[2]],
+  brokers: process.argv[2].split(','),
   logLevel: logLevel.NOTHING,
   retry: { retries: 5, initialRetryTime: 100 },
 })
