@@ -53,12 +53,12 @@ class Inspector:
                         raise violate(f"brokers {first} and {broker.id} both lead {term[0]}-{term[1]} in {term[2]}")
 
     def _extend(self, place: Partition, leader: int, leader_epoch: int) -> None:
-        """Take in what the leader says is committed; one that was replaced and does not know may lag behind."""
+        """Take in what the leader says is safe; one that was replaced and does not know may lag behind."""
         broker = self._world.machines[leader].serving if leader >= 0 else None
         if broker is None:
             return
         watermarks = [
-            partition.high_watermark
+            partition.safe_offset  # Where the power may go everywhere, what the leader has not flushed is not safe.
             for partition in broker.replicas
             if tuple(partition.topic_partition) == place and partition.role.part is Part.LEADER
             if partition.role.leadership.leader_epoch == leader_epoch

@@ -247,7 +247,11 @@ class World:
 
     @property
     def clients(self) -> "list[Client]":
-        return [*self.producers, *self.consumers, *self.transactors, *self.watchers]
+        """Everybody; but nobody reads along where the power may go everywhere at once, for readers are shown what is
+        not on disk yet, as Kafka's are.
+        """
+        readers: list[Client] = [] if self.plan.is_flushed else [*self.consumers, *self.watchers]
+        return [*self.producers, *self.transactors, *readers]
 
     def client_runs(self) -> list[asyncio.Task[None]]:
         """Everybody at work."""
