@@ -28,6 +28,7 @@ from millstream.broker.registration import Registration
 from millstream.broker.replication import Replication
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
+from millstream.broker.standing import Standing
 from millstream.broker.transactions import Transactions
 from millstream.config import broker as settings
 from millstream.config import cluster as cluster_settings
@@ -332,8 +333,12 @@ class Broker:
             registry, self.id, self._registration, registered, lambda: self.replicas.controller_epoch > 0
         )
         self._undo.append(registration.close)
-        patience_s = STALE_NODE_PATIENCE * self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
-        await registration.start(is_clean=self.logs.were_closed, patience_s=patience_s)
+        session_s = self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
+        await registration.start(is_clean=self.logs.were_closed, patience_s=STALE_NODE_PATIENCE * session_s)
+        is_alone = self._config.get(ZOOKEEPER_CONNECT) is None
+        self.standing = Standing(registry, self.id, self.replicas, self.clock, None if is_alone else session_s)
+        self._undo.append(self.standing.close)
+        self.standing.start()
 
     async def _until_known(self) -> None:
         """Return once a controller has told of the cluster, with this broker in it."""

@@ -44,6 +44,8 @@ class Replicas:
         self.broker_id = broker_id
         self.broker_epoch = -1
         self.controller_epoch = 0
+        #: This broker's latest registration that a controller knew of when it said what to lead and follow.
+        self.told_epoch = -1
         #: Called when the controller has given a partition a part, or taken it away.
         self.on_role: Callable[[Partition], None] = lambda partition: None
         #: Called when a partition's in-sync set may have to change.
@@ -109,6 +111,7 @@ class Replicas:
         if stale is not None:
             return LeaderAndIsrResponse(error_code=stale)
         self.controller_epoch = order.controller_epoch
+        self.told_epoch = max(self.told_epoch, order.broker_epoch)
         return LeaderAndIsrResponse(
             topics=[
                 LeaderAndIsrTopicError(

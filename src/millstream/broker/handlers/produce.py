@@ -167,13 +167,16 @@ class Appending:
     # What the answer waits for.
 
     async def settle(self) -> None:
-        """Wait for the disk where a topic asks for it, and for the in-sync replicas where the client does."""
+        """Wait for the disk where a topic asks for it, and for the in-sync replicas where the client does.
+
+        They are waited for as well by whoever may have been replaced without knowing it.
+        """
         for partition, _, _, row in self.owed:
             try:
                 await partition.flushed(self._broker.workers)
             except ProtocolError as refusal:
                 row.error_code, row.error_message = refusal.code, refusal.detail
-        if self._acks != ALL_IN_SYNC:
+        if self._acks == NO_ACKS or (self._acks == LEADER_ONLY and self._broker.standing.is_sure()):
             return
         await self._broker.purgatory.until(
             lambda: all(partition.is_settled(offset, term) for partition, offset, term, _ in self.owed),
