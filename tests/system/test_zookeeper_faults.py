@@ -1,98 +1,20 @@
 """What becomes of a cluster's writes when ZooKeeper falls silent, dies, or loses its leader."""
 
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.system.cluster_process import SESSION_TIMEOUT_MS, ClusterProcess
 from tests.system.command import Millstream
+from tests.system.load import PARTITIONS, Load, check_all_there, until
 
-PARTITIONS = 6
-TIMEOUT_S = 40.0
 #: How long writes may stop when only ZooKeeper fails: not at all, on a machine that is busy with other tests.
 PAUSE_S_MAX = 2.0
 #: A broker takes its claim to be controller back, if it can within two seconds.
 STOP_S_MAX = 10.0
-
-
-class Load:
-    """Writes with acks=all, a few hundred a second; what was acknowledged, and the longest it took to be."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: dict[tuple[int, int], bytes] = {}
-        self.refused: list[KafkaError] = []
-        self.longest_s = 0.0
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
-        )
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ends.wait(0.004):
-            began_s = time.monotonic()
-
-            def delivered(error: KafkaError | None, message: Message, began_s: float = began_s) -> None:
-                if error is not None:
-                    self.refused.append(error)
-                    return
-                partition, offset, value = message.partition(), message.offset(), message.value()
-                assert partition is not None and offset is not None and value is not None
-                self.acknowledged[partition, offset] = value
-                self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-
-            self._producer.produce("orders", str(number).encode(), partition=number % PARTITIONS, on_delivery=delivered)
-            self._producer.poll(0)
-            number += 1
-
-    def count_after(self, seconds: float) -> int:
-        """How many were acknowledged in the time to come."""
-        before = len(self.acknowledged)
-        time.sleep(seconds)
-        return len(self.acknowledged) - before
-
-    @contextmanager
-    def running(self) -> Iterator["Load"]:
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._ends.set()
-            self._thread.join()
-            assert self._producer.flush(TIMEOUT_S) == 0
-
-
-def check_all_there(load: Load, bootstrap: str) -> None:
-    """Every write that was acknowledged is where it was said to be, and none was refused."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "log_level": 0})
-    found: dict[tuple[int, int], bytes] = {}
-    try:
-        consumer.assign([TopicPartition("orders", number, 0) for number in range(PARTITIONS)])
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while not found.keys() >= load.acknowledged.keys() and time.monotonic() < deadline_s:
-            for message in consumer.consume(1000, 0.5):
-                partition, offset, value = message.partition(), message.offset(), message.value()
-                if message.error() is None and partition is not None and offset is not None and value is not None:
-                    found[partition, offset] = value
-    finally:
-        consumer.close()
-    assert {place: found.get(place) for place in load.acknowledged} == load.acknowledged
-    assert load.refused == []
-    assert len(set(found.values())) == len(found), "a write is there twice"
-
-
-def until(what: str, is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.05)
 
 
 def pause_past_sessions(cluster: ClusterProcess) -> None:

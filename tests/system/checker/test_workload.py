@@ -28,9 +28,11 @@ def test_a_broker_that_skips_the_sequence_check_is_caught(tmp_path: Path) -> Non
     assert "duplicate" in found
 
 
+@pytest.mark.timeout(400)
 def test_consumers_that_commit_before_they_are_done_are_caught(tmp_path: Path) -> None:
-    found = {anomaly.name for anomaly in on_one_broker(tmp_path, 3, commits_early=True).run(12)}
-    assert "unseen" in found
+    """A kill falls where it falls; only one between a commit and its work shows anything."""
+    runs = (on_one_broker(tmp_path / str(seed), seed, commits_early=True).run(12) for seed in range(3, 7))
+    assert any(anomaly.name == "unseen" for found in runs for anomaly in found)
 
 
 @pytest.mark.long

@@ -24,7 +24,9 @@ PARTITIONS = 4
 #: How long clients have to end in good order, and the group to read what is left.
 END_TIMEOUT_S = 150.0
 CATCH_UP_TIMEOUT_S = 90.0
-PAUSE_S = (0.3, 1.5)
+#: How long there is peace before a fault: by chance, and where each strikes once.
+PAUSE_S = (0.5, 2.0)
+BREATH_S = (0.2, 1.0)
 
 
 @dataclass
@@ -129,16 +131,16 @@ class Workload:
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             (fault,) = self.random.choices(list(faults), list(faults.values()))
-            self._strike(fault)
+            self._strike(fault, PAUSE_S)
 
     def _strike_once_each(self) -> None:
         faults = [*self.ground.faults(), self._kill_client]
         self.random.shuffle(faults)
         for fault in faults:
-            self._strike(fault)
+            self._strike(fault, BREATH_S)
 
-    def _strike(self, fault: Callable[[], None]) -> None:
-        time.sleep(self.random.uniform(*PAUSE_S))
+    def _strike(self, fault: Callable[[], None], pause_s: tuple[float, float]) -> None:
+        time.sleep(self.random.uniform(*pause_s))
         fault()
         self.faults[fault.__name__.strip("_")] += 1
 
