@@ -69,9 +69,10 @@ def live(seed: int) -> Outcome:
         assert isinstance(loop, ClusterLoop)
         loop.network = network
         world = runner.run(_lay_out(plan, loop, network))
-        complaints = _Complaints(world.ledger)
+        complaints, ours = _Complaints(world.ledger), logging.getLogger("millstream")
         logging.getLogger().addHandler(complaints)
-        logging.getLogger("millstream").setLevel(logging.ERROR)
+        before = ours.level
+        ours.setLevel(logging.ERROR)
         loop.set_exception_handler(lambda _, context: None)
         try:
             runner.run(_watched(world))
@@ -79,6 +80,7 @@ def live(seed: int) -> Outcome:
             is_found = world.ledger.broken is not None
             outcome.failure = str(world.ledger.broken) if is_found else "".join(traceback.format_exception(error))
         finally:
+            ours.setLevel(before)
             logging.getLogger().removeHandler(complaints)
         outcome.virtual_s = loop.time()
     outcome.digest, outcome.counts, outcome.trace = world.ledger.digest, world.ledger.counts, world.ledger.faults
