@@ -83,9 +83,15 @@ def produce(client: Client) -> None:
 def _noting(client: Client, value: str, partition: int) -> Callable[[KafkaError | None, Message], None]:
     def note(error: KafkaError | None, message: Message) -> None:
         fate: Fate = "ok" if error is None else "unknown"
-        client.journal.note(Sent(value, partition, fate, -1 if error else message.offset() or 0))
+        client.journal.note(Sent(value, partition, fate, _offset_of(message)))
 
     return note
+
+
+def _offset_of(message: Message) -> int:
+    """Where it lies; -1 if that was not told: an answer for a later batch acknowledges those before it as well."""
+    offset = message.offset()
+    return -1 if offset is None else offset
 
 
 def transact(client: Client) -> None:
@@ -135,7 +141,7 @@ def _transaction(client: Client, producer: Producer, name: str) -> None:
     def delivered(value: str, partition: int) -> Callable[[KafkaError | None, Message], None]:
         def note(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                sent.append(Sent(value, partition, "ok", message.offset() or 0, name))
+                sent.append(Sent(value, partition, "ok", _offset_of(message), name))
 
         return note
 
