@@ -2,7 +2,8 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from millstream.broker.broker import Broker
@@ -30,6 +31,9 @@ class Faults:
         #: cluster the two look alike.
         self._lossy: set[int] = set()
         self._killed: set[int] = set()
+        #: Machines whose disk is failing or full, once for each such fault: all may be in sync still, until a write
+        #: finds it out.
+        self._ailing: list[int] = []
         #: How likely each kind is in this life; every life has its own mixture, so that rare ones meet.
         self._weights = {kind: self._rng.choice((0, 1, 1, 3)) for kind in self._kinds()}
         self._pace_s = self._rng.choice((0.5, 1.5, 4.0))
@@ -69,9 +73,7 @@ class Faults:
         end_s = self._world.loop.time() + seconds
         while self._world.loop.time() < end_s:
             await asyncio.sleep(self._rng.expovariate(1 / self._pace_s))
-            if self._world.is_whole() and all(machine.is_up for machine in self._world.machines.values()):
-                self._lossy.clear()
-                self._killed.clear()
+            self._forget_the_healed()
             (name,) = self._rng.choices(names, weights)
             fault = self._world.loop.create_task(_run(kinds[name]))
             self._under_way.add(fault)
@@ -80,6 +82,12 @@ class Faults:
             done, _ = await asyncio.wait(list(self._under_way))
             for task in done:
                 task.result()
+
+    def _forget_the_healed(self) -> None:
+        """What died before all were in sync counts no more; what is about to die does."""
+        if self._world.is_whole() and all(machine.is_up for machine in self._world.machines.values()):
+            self._lossy.clear()
+            self._killed = set(self._ailing)
 
     async def heal(self) -> None:
         """Everything works again: disks, network, clocks, and a process on every machine."""
@@ -119,6 +127,16 @@ class Faults:
         (self._lossy if power else self._killed).add(machine.id)
         machine.crash_now(power=power)
 
+    @contextmanager
+    def _with_ailing(self, machine: Machine) -> Iterator[None]:
+        """Inside the block the machine counts as one whose process dies."""
+        self._killed.add(machine.id)
+        self._ailing.append(machine.id)
+        try:
+            yield
+        finally:
+            self._ailing.remove(machine.id)
+
     async def _down_for_a_while(self, machine: Machine) -> None:
         await asyncio.sleep(self._rng.choice((0.05, 1.0, 8.0)) * self._rng.random())
         machine.files.heal()
@@ -153,13 +171,13 @@ class Faults:
         machine = self._victim()
         if machine is not None and self._may_kill(machine):
             self._note("torn write, then kill", machine)
-            self._killed.add(machine.id)
-            machine.files.fail("*", error=errno.EIO, after=self._rng.randrange(60))
-            process = machine.process
-            await asyncio.sleep(self._rng.uniform(0, 0.5))
-            if machine.process is process and not process.is_dead:
-                self._crash(machine, power=self._may_lose(machine) and self._rng.random() < 0.5)
-            await self._down_for_a_while(machine)
+            with self._with_ailing(machine):
+                machine.files.fail("*", error=errno.EIO, after=self._rng.randrange(60))
+                process = machine.process
+                await asyncio.sleep(self._rng.uniform(0, 0.5))
+                if machine.process is process and not process.is_dead:
+                    self._crash(machine, power=self._may_lose(machine) and self._rng.random() < 0.5)
+                await self._down_for_a_while(machine)
 
     async def _pause(self) -> None:
         machine = self._victim()
@@ -301,20 +319,20 @@ class Faults:
     async def _break_disk(self) -> None:
         machine = self._victim()
         if machine is not None and self._may_kill(machine):
-            self._killed.add(machine.id)
             directory = self._rng.choice(("a", "b"))
             operation = self._rng.choice(("append", "flush", "*"))
             self._note("disk error", machine, f"{operation} in {directory}")
-            machine.files.fail(operation, path=f"/data/{directory}/*", times=self._rng.choice((1, None)))
-            await self._repair(machine)
+            with self._with_ailing(machine):
+                machine.files.fail(operation, path=f"/data/{directory}/*", times=self._rng.choice((1, None)))
+                await self._repair(machine)
 
     async def _fill_disk(self) -> None:
         machine = self._victim()
         if machine is not None and self._may_kill(machine):
-            self._killed.add(machine.id)
             self._note("full disk", machine)
-            machine.files.capacity_bytes = machine.files.used_bytes + self._rng.randrange(2_000)
-            await self._repair(machine)
+            with self._with_ailing(machine):
+                machine.files.capacity_bytes = machine.files.used_bytes + self._rng.randrange(2_000)
+                await self._repair(machine)
 
     async def _repair(self, machine: Machine) -> None:
         """Somebody mends the disk after a while and starts the broker anew, where it lost a directory."""
