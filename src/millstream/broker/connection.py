@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from millstream.broker.refused_batches import RefusedBatches
 from millstream.broker.routes import Route, Router
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.net.eager import Suspended
@@ -82,6 +83,7 @@ class ClientConnection(FramedPeer):
         self.listener = listener
         #: Whether another broker of the cluster has it, as it said in its first request.
         self.is_broker = False
+        self.refused_batches = RefusedBatches()
         self._broker = broker
         self._router = router
         self._outgoing: list[Part] = []

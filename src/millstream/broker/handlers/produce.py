@@ -5,7 +5,8 @@ from contextlib import suppress
 from millstream.broker.broker import Broker
 from millstream.broker.connection import Call, Disconnect
 from millstream.broker.handlers.verifying import Verifying
-from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, TRANSACTIONAL, header_at
+from millstream.broker.refused_batches import SENT_AGAIN, Place, RefusedBatches
+from millstream.model.batch import ATTRIBUTES_AT, COMPRESSION_MASK, TRANSACTIONAL, BatchHeader, header_at
 from millstream.model.compression import ZSTD
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages.produce import (
@@ -20,6 +21,7 @@ from millstream.protocol.messages.produce import (
 )
 from millstream.replication import admission
 from millstream.replication.partition import ALL_IN_SYNC, Partition
+from millstream.storage.log import Log
 from millstream.storage.verification import Verification
 
 NO_ACKS = 0
@@ -32,6 +34,7 @@ ZSTD_FROM_VERSION = 7
 LEADERS_FROM_VERSION = 10
 #: The byte of a batch that names its codec.
 LAST_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
+BEHIND_A_REFUSED = "a batch that was sent before this one was refused"
 
 #: A partition whose append the answer waits for, up to which offset, in which term, and its row of the answer.
 Owed = tuple[Partition, int, int, PartitionProduceResponse]
@@ -42,7 +45,7 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
 
     One partition's refusal never spoils another's append, so refusals are rows of the answer here, not exceptions.
     """
-    appending = Appending(broker, request, call.version)
+    appending = Appending(broker, request, call.version, call.connection.refused_batches)
     costly = appending.costly_to_look_at()
     if request.transactional_id is not None or costly:
         await appending.prepare(costly, call)
@@ -92,17 +95,19 @@ class Appending:
         "_looked_at",
         "_now_ms",
         "_refusals",
+        "_refused_batches",
         "_request",
         "_version",
         "has_lost",
         "owed",
     )
 
-    def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, version: int, refused_batches: RefusedBatches) -> None:
         self._broker = broker
         self._request = request
         self._acks = request.acks
         self._version = version
+        self._refused_batches = refused_batches
         self._now_ms = broker.clock.now_ms()
         self._refusals: dict[int, ProtocolError] = {}
         #: What a batch that begins a transaction is appended under.
@@ -120,11 +125,28 @@ class Appending:
             traffic = self._find(topic, data).traffic
             traffic.produces.value += 1
             traffic.failed_produces.value += 1
+        refusal = self._as_before(topic, data, refusal)
         self._refusals[id(data)] = refusal
         self.has_lost |= refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionProduceResponse(
             index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
         )
+
+    def _as_before(self, topic: TopicProduceData, data: PartitionProduceData, refusal: ProtocolError) -> ProtocolError:
+        """The refusal of a batch before this one, where that is why this one is out of order."""
+        is_gap = refusal.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if data.records is None or not (refusal.code in SENT_AGAIN or (is_gap and self._refused_batches)):
+            return refusal
+        try:
+            header = admission.checked_batch(data.records)
+        except ProtocolError:
+            return refusal
+        place, now_s = _place(topic, data), self._broker.clock.monotonic_s()
+        if not is_gap:
+            self._refused_batches.note(place, header, refusal.code, now_s)
+            return refusal
+        code = self._refused_batches.code_for(place, header, now_s)
+        return refusal if code is None else ProtocolError(code, BEHIND_A_REFUSED)
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         """Append one partition's batch; ProtocolError when it is refused."""
@@ -146,13 +168,24 @@ class Appending:
         if admission.needs_a_look(config) and id(data) not in self._looked_at:
             records = admission.looked_at(records, header, config, self._now_ms)
             header = header_at(records)
+        if self._refused_batches:
+            self._check_first(_place(topic, data), header, log)
         first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms, guard)
+        if self._refused_batches:
+            self._refused_batches.taken(_place(topic, data), header)
         row = PartitionProduceResponse(
             index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
         )
         if partition.high_watermark <= last or log.needs_flush:
             self.owed.append((partition, last + 1, partition.role.term, row))
         return row
+
+    def _check_first(self, place: Place, header: BatchHeader, log: Log) -> None:
+        """Of an unknown producer any sequence is taken: not one that was sent behind a batch that was refused."""
+        if log.producers.get(header.producer_id) is None:
+            code = self._refused_batches.code_for(place, header, self._broker.clock.monotonic_s())
+            if code is not None:
+                raise ProtocolError(code, BEHIND_A_REFUSED)
 
     def _guard(self, data: PartitionProduceData) -> Verification | None:
         if self._request.transactional_id is None:
@@ -240,6 +273,10 @@ class Appending:
     def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
         replicas = self._broker.replicas
         return replicas.find_for_client(topic.name or replicas.topic_name(topic.topic_id), data.index)
+
+
+def _place(topic: TopicProduceData, data: PartitionProduceData) -> Place:
+    return topic.name or topic.topic_id, data.index
 
 
 def _is_compressed(records: memoryview) -> bool:
