@@ -239,10 +239,7 @@ class World:
         for index in range(TRANSACTED_PARTITIONS):
             reader = self.way(f"raw{index}")
             self.consumers.append(Consumer(reader, self.ledger, self.child_rng(), (TRANSACTED, index)))
-        self.transactors = [
-            ClusterTransactor(self, f"t{number}")
-            for number in range(rng.randint(1, 2) if not __import__("os").environ.get("NOTX") else 0)
-        ]
+        self.transactors = [ClusterTransactor(self, f"t{number}") for number in range(rng.randint(1, 2))]
         self.watchers = [ClusterWatcher(self, "watcher")]
 
     @property
