@@ -76,6 +76,7 @@ def running(*arguments: str) -> Iterator[Command]:
         command.end(signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_pipeline_goes_on_where_it_was_when_its_driver_is_killed(
     broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:

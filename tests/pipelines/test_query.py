@@ -221,6 +221,7 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     return {**kept, "PATH": str(tools), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(COMMAND_TIMEOUT_S + END_TIMEOUT_S)
 def test_the_command_answers_on_a_machine_without_java_and_says_nothing_else(
     topics: Topics, orders: str, tmp_path: Path

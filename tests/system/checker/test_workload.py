@@ -28,6 +28,7 @@ def test_a_broker_that_skips_the_sequence_check_is_caught(tmp_path: Path) -> Non
     assert "duplicate" in found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_consumers_that_commit_before_they_are_done_are_caught(tmp_path: Path) -> None:
     """A kill falls where it falls; only one between a commit and its work shows anything."""
