@@ -53,6 +53,14 @@ def restart(server: ZooKeeperServer) -> None:
     server.wait()
 
 
+def pause(server: ZooKeeperServer) -> None:
+    """Return once no thread of the server runs any more, which is not at once on a busy machine."""
+    server.signal(signal.SIGSTOP)
+    threads = Path(f"/proc/{server.pid}/task")
+    while any((thread / "stat").read_text().rpartition(")")[2].split()[0] != "T" for thread in threads.iterdir()):
+        time.sleep(0.001)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - it may be another thread's or process's doing
@@ -172,7 +180,7 @@ def test_a_server_that_falls_silent_for_a_while_is_waited_for(server: ZooKeeperS
     async def scenario() -> None:
         async with opened(server.address, "silent") as registry:
             await registry.create("/node", b"1")
-            server.signal(signal.SIGSTOP)
+            pause(server)
             try:
                 asked = asyncio.create_task(registry.get("/node"))
                 waited = await asyncio.wait([asked], timeout=0.3)
@@ -187,7 +195,7 @@ def test_a_server_that_falls_silent_for_a_while_is_waited_for(server: ZooKeeperS
 def test_closing_does_not_wait_for_a_server_that_is_silent(server: ZooKeeperServer) -> None:
     async def scenario() -> None:
         async with opened(server.address, "closing"):
-            server.signal(signal.SIGSTOP)
+            pause(server)
             began_s = time.monotonic()
         assert time.monotonic() - began_s < 2 * SESSION_TIMEOUT_MS / 1000
 
@@ -366,7 +374,7 @@ def test_a_write_whose_answer_was_lost_is_not_made_again(
                 return done
 
             monkeypatch.setattr("millstream.registry.zookeeper.registry.was_done", noted)
-            server.signal(signal.SIGSTOP)
+            pause(server)
             writes = asyncio.gather(
                 registry.create("/made", b"1", ephemeral=True),
                 registry.set("/node", b"1", 0),
