@@ -1,6 +1,7 @@
 """How all tests run: Hypothesis without deadlines, by a fixed seed where results must repeat; and what many share."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,10 @@ _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("exploring", _COMMON)
 settings.register_profile("repeatable", _COMMON, derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "exploring"))
+
+# A shell lets what it runs in the background ignore Ctrl-C, and whatever that runs; the commands under test must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

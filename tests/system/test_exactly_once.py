@@ -117,9 +117,9 @@ class Yard:
         """``broker`` is one that runs already."""
         self._random = random.Random(seed)
         self.broker = broker or BrokerProcess(folder / "data", settings=SETTINGS).start()
-        with millstream.Admin(self.broker.address) as admin:
-            for topic in (SOURCE, SINK):
-                admin.create_topic(topic, partitions=PARTITIONS)
+        self._admin = millstream.Admin(self.broker.address)
+        for topic in (SOURCE, SINK):
+            self._admin.create_topic(topic, partitions=PARTITIONS)
         self.feed = Feed(self.broker.address)
         self.copiers = [
             Copier(self.broker.address, delivery, instance, session_ms, folder / f"copier-{number}.log")
@@ -165,6 +165,7 @@ class Yard:
         self.feed.stopped.set()
         for copier in self.copiers:
             copier.discard()
+        self._admin.close()
 
     def _kill(self, victims: str) -> None:
         struck = {BROKER: [], COPIER: [self._random.choice(self.copiers)], EVERYONE: self.copiers}
@@ -190,11 +191,10 @@ class Yard:
 
     def _committed(self) -> int:
         """How many records the group says it has copied."""
-        with millstream.Admin(self.broker.address) as admin:
-            try:
-                return sum(admin.group_offsets(GROUP).values())
-            except millstream.UnknownGroup:
-                return 0
+        try:
+            return sum(self._admin.group_offsets(GROUP).values())
+        except millstream.UnknownGroup:
+            return 0
 
     def copies(self, isolation: str = "read_committed", topic: str = SINK) -> dict[int, list[int]]:
         """What the copy, or another topic, holds, in each partition from its start to its end."""

@@ -374,16 +374,21 @@ def test_a_write_whose_answer_was_lost_is_not_made_again(
                 return done
 
             monkeypatch.setattr("millstream.registry.zookeeper.registry.was_done", noted)
-            pause(server)
-            writes = asyncio.gather(
-                registry.create("/made", b"1", ephemeral=True),
-                registry.set("/node", b"1", 0),
-                registry.multi([Create("/parent"), Create("/parent/child", b"2"), Set("/parent", b"3", 0)]),
+
+            async def unanswered(write: Coroutine[Any, Any, Any]) -> Any:
+                """One at a time: a server that finds nobody to answer reads no further."""
+                pause(server)
+                writing = asyncio.create_task(write)
+                await until(lambda: len(registry._client._pending) == 1)
+                registry._session._handler.hang_up()
+                server.signal(signal.SIGCONT)
+                return await writing
+
+            created = await unanswered(registry.create("/made", b"1", ephemeral=True))
+            stat = await unanswered(registry.set("/node", b"1", 0))
+            outcomes = await unanswered(
+                registry.multi([Create("/parent"), Create("/parent/child", b"2"), Set("/parent", b"3", 0)])
             )
-            await until(lambda: len(registry._client._pending) == 3)
-            registry._session._handler.hang_up()
-            server.signal(signal.SIGCONT)
-            created, stat, outcomes = await writes
             assert created.path == "/made" and created.stat.ephemeral_owner == registry.session_id
             assert stat.version == (await registry.get("/node")).version == 1
             assert outcomes == ["/parent", "/parent/child", await registry.exists("/parent")]
