@@ -66,7 +66,7 @@ bench: setup
 lock: setup
 	@$(call pip,--quiet pip-tools)
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PY) -m piptools compile --quiet --upgrade \
-		--extra dev --extra spark --extra connect \
+		--extra dev --extra spark --extra connect --extra postgres --extra lake \
 		--build-deps-for editable --allow-unsafe --strip-extras --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 		--output-file requirements.lock pyproject.toml
