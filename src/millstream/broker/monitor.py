@@ -9,7 +9,7 @@ from millstream.config.listeners import Listener
 from millstream.metrics import table
 from millstream.metrics.metric import Labels, Metric
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
-from millstream.net.http import HttpPeer, Page, plain
+from millstream.net.http import HttpPeer, Page, pages_handler, plain
 from millstream.net.network import Network, Server
 from millstream.protocol.messages.update_metadata import UpdateMetadataPartitionState
 from millstream.replication.partition import Partition
@@ -49,7 +49,7 @@ class Monitor:
     async def listen(self, network: Network, at: Listener) -> Listener:
         """Show the pages there; the place itself, once the port is known."""
         pages = {"/metrics": self._metrics, "/health/live": self._live, "/health/ready": self._ready}
-        self._server = await network.listen(lambda: HttpPeer(pages, self._peers), at.host, at.port)
+        self._server = await network.listen(lambda: HttpPeer(pages_handler(pages), self._peers), at.host, at.port)
         await self._server.start_serving()
         return at._replace(port=self._server.sockets[0].getsockname()[1])
 

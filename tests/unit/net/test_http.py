@@ -6,7 +6,17 @@ from http import HTTPStatus
 
 import pytest
 
-from millstream.net.http import HEAD_BYTES_MAX, LINES_PER_TURN, PEERS_MAX, TEXT, HttpPeer, Page, plain
+from millstream.net.http import (
+    HEAD_BYTES_MAX,
+    LINES_PER_TURN,
+    PEERS_MAX,
+    TEXT,
+    HttpPeer,
+    Page,
+    Request,
+    pages_handler,
+    plain,
+)
 
 
 def broken() -> Page:
@@ -28,7 +38,9 @@ PAGES: dict[str, Callable[[], Page]] = {
 async def asked(*questions: bytes) -> list[bytes]:
     """What each question on a connection of its own is answered, up to the end of that connection."""
     peers: set[HttpPeer] = set()
-    server = await asyncio.get_running_loop().create_server(lambda: HttpPeer(PAGES, peers), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: HttpPeer(pages_handler(PAGES), peers), "127.0.0.1", 0
+    )
     async with server:
         place = server.sockets[0].getsockname()
         answers = []
@@ -77,7 +89,9 @@ def test_a_long_page_comes_whole_and_a_head_without_it() -> None:
 def test_those_who_only_hold_a_connection_do_not_keep_others_out_for_ever() -> None:
     async def scenario() -> None:
         peers: set[HttpPeer] = set()
-        server = await asyncio.get_running_loop().create_server(lambda: HttpPeer(PAGES, peers), "127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: HttpPeer(pages_handler(PAGES), peers), "127.0.0.1", 0
+        )
         async with server:
             place = server.sockets[0].getsockname()
             held = [await asyncio.open_connection(*place) for _ in range(PEERS_MAX + 1)]
@@ -92,5 +106,57 @@ def test_those_who_only_hold_a_connection_do_not_keep_others_out_for_ever() -> N
             for _, writer in held:
                 writer.close()
             assert not peers
+
+    asyncio.run(scenario())
+
+
+async def _echo(request: Request) -> Page:
+    if request.path == "/nothing":
+        return Page(HTTPStatus.NO_CONTENT, TEXT, ())
+    said = f"{request.method} {request.path} {request.query} {request.body.decode()}"
+    return Page(HTTPStatus.OK, TEXT, [said], {"X-Own": "yes"})
+
+
+async def _conversation(*pieces: bytes) -> bytes:
+    """All that is answered to bytes that come piece by piece, each once the one before was answered or read."""
+    peers: set[HttpPeer] = set()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: HttpPeer(_echo, peers, keeps_open=True), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        await writer.wait_closed()
+    return answer
+
+
+def test_a_handler_is_given_bodies_and_answers_one_request_after_the_other_on_a_connection() -> None:
+    put = b"PUT /a%20b?x=1&y HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
+    chunks = b"PATCH /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    last = b"DELETE /nothing HTTP/1.1\r\nConnection: close\r\n\r\n"
+    answer = asyncio.run(_conversation(put + chunks[:40], chunks[40:], last))
+    assert answer.count(b"Connection: keep-alive\r\n") == 2
+    assert b"X-Own: yes\r\n" in answer
+    assert b"\r\n\r\nPUT /a%20b x=1&y hello\n" in answer
+    assert b"\r\n\r\nPATCH /c  abcde\n" in answer
+    assert answer.endswith(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+
+
+def test_a_body_that_is_held_back_is_asked_for() -> None:
+    async def scenario() -> None:
+        peers: set[HttpPeer] = set()
+        server = await asyncio.get_running_loop().create_server(lambda: HttpPeer(_echo, peers), "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(b"xy")
+            answer = await asyncio.wait_for(reader.read(), 10)
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n") and answer.endswith(b"\r\n\r\nPOST /a  xy\n")
+            writer.close()
+            await writer.wait_closed()
 
     asyncio.run(scenario())

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
 from millstream.model.clock import Clock
-from millstream.net.http import HttpPeer, Page, plain
+from millstream.net.http import HttpPeer, Page, pages_handler, plain
 from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import PipelineMetrics
@@ -235,7 +235,7 @@ class Supervisor:
         }
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(lambda: HttpPeer(pages, self._peers), host, port)
+            server = await loop.create_server(lambda: HttpPeer(pages_handler(pages), self._peers), host, port)
         except OSError as error:
             raise PipelineError(f"--metrics-port {port}: {error.strerror}") from None
         self._display.say(f"metrics {host}:{server.sockets[0].getsockname()[1]}")
