@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from millstream.pipelines.connect.errors import DataError
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.record import Record
 
@@ -80,6 +81,13 @@ class Sink(Connector):
     def write(self, records: Iterator[Record], batch: Batch) -> Any:
         """Take these; in a worker.  What it returns (it must pickle) goes to ``commit``."""
         raise NotImplementedError
+
+    def refuse(self, record: Record, error: DataError) -> None:
+        """Called by ``write`` for a record that cannot be taken, so that the rest can: it goes to the dead letters.
+
+        It raises where ``errors.tolerance`` is ``none``, and whatever it raises must pass.
+        """
+        raise error
 
     def commit(self, batch: Batch, parts: Sequence[Any]) -> None:
         """All tasks of the batch have written; in the driver, once or, after a crash, again."""
