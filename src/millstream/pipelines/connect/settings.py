@@ -1,0 +1,280 @@
+"""What every connector's config may say, as tables; Kafka Connect's names and defaults.
+
+``validation`` shows them beside the options of a connector's own.
+"""
+
+import re
+from typing import Any
+
+from millstream.config.setting import BOOLEAN, INT, LIST, LONG, SHORT, STRING, Check, at_least, one_of
+from millstream.pipelines.connect.options import CLASS, REQUIRED, Option
+from millstream.pipelines.connect.patterns import is_pattern
+
+_COMMON, _TRANSFORMS, _PREDICATES, _ERRORS = "Common", "Transforms", "Predicates", "Error Handling"
+
+#: Where neither the connector nor the worker names one.
+DEFAULT_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+_NAME = Check(
+    "not empty and without control characters",
+    lambda text: bool(text.strip()) and not re.search(r"[\x00-\x1f\x7f-\x9f]", text),
+)
+_UNIQUE = Check("a list of different names", lambda names: len(names) == len(set(names)))
+_PATTERN = Check("a regular expression", is_pattern)
+
+NAME = Option[str](
+    "name",
+    STRING,
+    default=REQUIRED,
+    check=_NAME,
+    doc="The connector's name; no other has it.",
+    importance="HIGH",
+    group=_COMMON,
+    display="Connector name",
+)
+CONNECTOR_CLASS = Option[str](
+    "connector.class",
+    STRING,
+    default=REQUIRED,
+    doc="What the connector is: a name from GET /connector-plugins, its last word, or package.module.Class.",
+    importance="HIGH",
+    group=_COMMON,
+    width="LONG",
+    display="Connector class",
+)
+TASKS_MAX = Option[int](
+    "tasks.max",
+    INT,
+    default=1,
+    check=at_least(1),
+    doc="How many tasks may run side by side at most.",
+    importance="HIGH",
+    group=_COMMON,
+    width="SHORT",
+    display="Tasks max",
+)
+TASKS_MAX_ENFORCE = Option[bool](
+    "tasks.max.enforce",
+    BOOLEAN,
+    default=True,
+    doc="Taken for the sake of existing configs: there are never more tasks than tasks.max.",
+    importance="LOW",
+    group=_COMMON,
+    width="SHORT",
+    display="Enforce tasks max",
+)
+KEY_CONVERTER = Option[str | None](
+    "key.converter",
+    CLASS,
+    default=None,
+    doc="What keys are as bytes; the worker's when not given.",
+    importance="LOW",
+    group=_COMMON,
+    width="SHORT",
+    display="Key converter class",
+)
+VALUE_CONVERTER = Option[str | None](
+    "value.converter",
+    CLASS,
+    default=None,
+    doc="What values are as bytes; the worker's when not given.",
+    importance="LOW",
+    group=_COMMON,
+    width="SHORT",
+    display="Value converter class",
+)
+HEADER_CONVERTER = Option[str | None](
+    "header.converter",
+    CLASS,
+    default=None,
+    doc="What headers are as bytes; the worker's when not given.",
+    importance="LOW",
+    group=_COMMON,
+    width="SHORT",
+    display="Header converter class",
+)
+TRANSFORMS = Option[tuple[str, ...]](
+    "transforms",
+    LIST,
+    default=(),
+    check=_UNIQUE,
+    doc="Aliases of the transforms that records pass, in order; transforms.ALIAS.type says what each is.",
+    importance="LOW",
+    group=_TRANSFORMS,
+    width="LONG",
+    display="Transforms",
+)
+PREDICATES = Option[tuple[str, ...]](
+    "predicates",
+    LIST,
+    default=(),
+    check=_UNIQUE,
+    doc="Aliases of the predicates that transforms name; predicates.ALIAS.type says what each is.",
+    importance="LOW",
+    group=_PREDICATES,
+    width="LONG",
+    display="Predicates",
+)
+CONFIG_ACTION_RELOAD = Option[str](
+    "config.action.reload",
+    STRING,
+    default="restart",
+    check=one_of("none", "restart"),
+    doc="What to do when a value that lies outside of the config changes there.",
+    importance="LOW",
+    group=_COMMON,
+    display="Reload Action",
+)
+ERRORS_RETRY_TIMEOUT = Option[int](
+    "errors.retry.timeout",
+    LONG,
+    default=0,
+    doc="For how many milliseconds something that failed and may yet succeed is tried again; -1: for ever.",
+    group=_ERRORS,
+    display="Retry Timeout for Errors",
+)
+ERRORS_RETRY_DELAY_MAX_MS = Option[int](
+    "errors.retry.delay.max.ms",
+    LONG,
+    default=60_000,
+    check=at_least(0),
+    doc="The longest wait between two tries.",
+    group=_ERRORS,
+    display="Maximum Delay Between Retries for Errors",
+)
+ERRORS_TOLERANCE = Option[str](
+    "errors.tolerance",
+    STRING,
+    default="none",
+    check=one_of("none", "all"),
+    doc="none: a record that cannot be converted, transformed or taken stops the connector; all: it is passed over.",
+    group=_ERRORS,
+    width="SHORT",
+    display="Error Tolerance",
+    recommended=("none", "all"),
+)
+ERRORS_LOG_ENABLE = Option[bool](
+    "errors.log.enable",
+    BOOLEAN,
+    default=False,
+    doc="Whether each error is logged, and not only the last one of a connector that stops.",
+    group=_ERRORS,
+    width="SHORT",
+    display="Log Errors",
+)
+ERRORS_LOG_INCLUDE_MESSAGES = Option[bool](
+    "errors.log.include.messages",
+    BOOLEAN,
+    default=False,
+    doc="Whether the log says which record it was.",
+    group=_ERRORS,
+    width="SHORT",
+    display="Log Error Details",
+)
+COMMON: tuple[Option[Any], ...] = (
+    NAME,
+    CONNECTOR_CLASS,
+    TASKS_MAX,
+    TASKS_MAX_ENFORCE,
+    KEY_CONVERTER,
+    VALUE_CONVERTER,
+    HEADER_CONVERTER,
+    TRANSFORMS,
+    PREDICATES,
+    CONFIG_ACTION_RELOAD,
+    ERRORS_RETRY_TIMEOUT,
+    ERRORS_RETRY_DELAY_MAX_MS,
+    ERRORS_TOLERANCE,
+    ERRORS_LOG_ENABLE,
+    ERRORS_LOG_INCLUDE_MESSAGES,
+)
+
+TOPICS = Option[tuple[str, ...]](
+    "topics",
+    LIST,
+    default=(),
+    doc="The topics whose records the sink takes.",
+    importance="HIGH",
+    group=_COMMON,
+    width="LONG",
+    display="Topics",
+)
+TOPICS_REGEX = Option[str](
+    "topics.regex",
+    STRING,
+    default="",
+    check=_PATTERN,
+    doc="A regular expression for the names of those topics; either this or topics.",
+    importance="HIGH",
+    group=_COMMON,
+    width="LONG",
+    display="Topics regex",
+)
+LETTERS_TOPIC = Option[str](
+    "errors.deadletterqueue.topic.name",
+    STRING,
+    default="",
+    doc="Where records go that were passed over, as they were; nowhere when empty.",
+    group=_ERRORS,
+    display="Dead Letter Queue Topic Name",
+)
+LETTERS_REPLICATION_FACTOR = Option[int](
+    "errors.deadletterqueue.topic.replication.factor",
+    SHORT,
+    default=3,
+    doc="Of that topic, when it has to be made.",
+    group=_ERRORS,
+    display="Dead Letter Queue Topic Replication Factor",
+)
+LETTERS_HEADERS = Option[bool](
+    "errors.deadletterqueue.context.headers.enable",
+    BOOLEAN,
+    default=False,
+    doc="Whether they say what happened to them, in headers that begin with __connect.errors.",
+    group=_ERRORS,
+    display="Enable Error Context Headers",
+)
+SINK: tuple[Option[Any], ...] = (
+    *COMMON,
+    TOPICS,
+    TOPICS_REGEX,
+    LETTERS_TOPIC,
+    LETTERS_REPLICATION_FACTOR,
+    LETTERS_HEADERS,
+)
+
+EXACTLY_ONCE_SUPPORT = Option[str](
+    "exactly.once.support",
+    STRING,
+    default="requested",
+    check=Check("one of requested, required", lambda text: text.lower() in ("requested", "required")),
+    doc="Taken for the sake of existing configs: a source's records are in its topics exactly once.",
+    group="Exactly Once Support",
+    width="SHORT",
+    display="Exactly once support",
+    recommended=("requested", "required"),
+)
+OFFSETS_TOPIC = Option[str | None](
+    "offsets.storage.topic",
+    STRING,
+    default=None,
+    check=Check("not empty", bool),
+    doc="A topic of its own for the connector's offsets; the worker's when not given.",
+    importance="LOW",
+    group="offsets.topic",
+    width="LONG",
+    display="Offsets topic",
+)
+TOPIC_CREATION_GROUPS = Option[tuple[str, ...]](
+    "topic.creation.groups",
+    LIST,
+    default=(),
+    check=_UNIQUE,
+    doc="Groups of topics that are made alike; topic.creation.GROUP.* says how.",
+    importance="LOW",
+    group="Topic Creation",
+    width="LONG",
+    display="Topic Creation Groups",
+)
+SOURCE: tuple[Option[Any], ...] = (*COMMON, TOPIC_CREATION_GROUPS, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC)
