@@ -46,11 +46,12 @@ def add_output_option(parser: argparse.ArgumentParser, *, short: bool = True) ->
     parser.add_argument(*names, choices=OUTPUTS, default="table", help="how to print (default: table)")
 
 
-def add_setting_option(parser: argparse.ArgumentParser, help_text: str) -> None:
+def add_setting_option(
+    parser: argparse.ArgumentParser, help_text: str, names: Sequence[str] = ("-c", "--config")
+) -> None:
     """Let the command take settings, as ``-c name=value``."""
     parser.add_argument(
-        "-c",
-        "--config",
+        *names,
         dest="settings",
         action="append",
         default=[],

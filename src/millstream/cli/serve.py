@@ -8,7 +8,7 @@ which wins over the file.
 
 import argparse
 
-from millstream.cli.options import setting
+from millstream.cli.options import add_setting_option
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
@@ -21,15 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics-port", type=port, metavar="N", help="show /metrics and /health over HTTP here")
     parser.add_argument("--data", metavar="DIR", help=f"keep everything here (default: `log.dirs`, or {DEFAULT_DATA})")
     parser.add_argument("--config", metavar="FILE", help="a properties file, as Apache Kafka's server.properties")
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        type=setting,
-        metavar="NAME=VALUE",
-        help="a setting, such as log.segment.bytes=1048576; may be repeated",
-    )
+    add_setting_option(parser, "a setting, such as log.segment.bytes=1048576; may be repeated", ["--set"])
     parser.add_argument(
         "--registry",
         metavar="WHERE",

@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from millstream.cli.options import setting
+from millstream.cli.options import add_setting_option
 from millstream.cli.serve import port
 
 if TYPE_CHECKING:
@@ -40,14 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(DEFAULT_DATA), metavar="DIR", help=f"keep everything here ({DEFAULT_DATA})"
     )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        type=setting,
-        metavar="NAME=VALUE",
-        help="a setting of every broker, such as log.segment.bytes=1048576; may be repeated",
+    add_setting_option(
+        parser, "a setting of every broker, such as log.segment.bytes=1048576; may be repeated", ["--set"]
     )
 
 
