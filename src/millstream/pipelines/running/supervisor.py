@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
 from millstream.model.clock import Clock
 from millstream.net.http import HttpPeer, Page, pages_handler, plain
+from millstream.pipelines.running.child import Child
 from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import PipelineMetrics
@@ -24,10 +25,7 @@ from millstream.pipelines.running.restarts import Restarts
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the micro-batch under way may take to end once we are told to stop.
 STOP_TIMEOUT_S = 60.0
-#: How long a process's last words are waited for once it has ended: its children may hold its pipes a little longer.
-LAST_WORDS_S = 2.0
 TURN_S = 60.0
-LINE_BYTES_MAX = 1 << 24
 #: What Java and Spark say at each start, and nobody needs to know.
 NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
 #: What runs a job; the job and the descriptor to report on are its arguments.
@@ -56,21 +54,10 @@ class Display(Protocol):
 
 @dataclass
 class Run:
-    """One life of the pipeline's process."""
+    """One life of the pipeline's process, as far as it was told."""
 
-    process: asyncio.subprocess.Process
-    #: The other end of its standard input, which it ends with; None once it was let go.
-    leash: int | None
     is_started: bool = False
     failure: Failed | None = None
-    #: The last lines of its standard error, for when it dies without a report.
-    said: list[str] = field(default_factory=list)
-
-    def let_go(self) -> None:
-        """Tell the process to end in good order."""
-        if self.leash is not None:
-            os.close(self.leash)
-            self.leash = None
 
 
 class Supervisor:
@@ -95,7 +82,7 @@ class Supervisor:
         self._chance = chance
         self._log_level = log_level
         self._command = command
-        self._run: Run | None = None
+        self._child: Child | None = None
         self._stops = 0
         self._stopping = asyncio.Event()
         self._peers: set[HttpPeer] = set()
@@ -123,8 +110,8 @@ class Supervisor:
         """End it behind the micro-batch under way; told again, at once."""
         self._stops += 1
         self._stopping.set()
-        if self._stops > 1 and self._run is not None:
-            _kill(self._run.process)
+        if self._stops > 1 and self._child is not None:
+            self._child.kill()
 
     async def _keep_running(self) -> None:
         while not self._stopping.is_set():
@@ -145,72 +132,50 @@ class Supervisor:
 
     async def _run_once(self) -> Failed | None:
         """One life of the process, from start to end; why it fell, or None when it was done or told to stop."""
-        reports, its_reports = os.pipe()
-        errors, its_errors = os.pipe()
-        its_input, leash = os.pipe()
+        run = Run()
+        child = self._child = await Child.start(
+            (*self._command, self.job.to_text()),
+            environment(os.environ, self.job, self._log_level),
+            lambda line: self._hear(run, line),
+            self._pass_on,
+        )
+        ending = asyncio.create_task(self._end_when_told(run, child))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(*self._command, self.job.to_text(), str(its_reports)),
-                stdin=its_input,
-                stderr=its_errors,
-                pass_fds=(its_reports,),
-                env=environment(os.environ, self.job, self._log_level),
-                # Ctrl-C is for us alone, and whatever it leaves can be ended together.
-                start_new_session=True,
-            )
-        finally:
-            for end in (its_reports, its_errors, its_input):
-                os.close(end)
-        run = self._run = Run(process, leash)
-        listening = [asyncio.create_task(self._hear(run, reports)), asyncio.create_task(self._pass_on(run, errors))]
-        ending = asyncio.create_task(self._end_when_told(run))
-        try:
-            code = await process.wait()
+            code = await child.ended()
         finally:
             ending.cancel()
-            # Java and the workers, should they have outlived the driver: they must not write beside the next one.
-            _kill(process)
-            run.let_go()
-            self._run = None
-        await asyncio.wait(listening, timeout=LAST_WORDS_S)
-        for task in listening:
-            task.cancel()
-        await asyncio.gather(*listening, return_exceptions=True)
+            self._child = None
         if run.failure or code == 0:
             return run.failure
-        return Failed(_obituary(code, run.said), is_final=False)
+        return Failed(f"the pipeline's process {child.obituary(code)}", is_final=False)
 
-    async def _end_when_told(self, run: Run) -> None:
+    async def _end_when_told(self, run: Run, child: Child) -> None:
         """Let the process go once we are told to stop; end it if it does not."""
         await self._stopping.wait()
         if run.is_started:
-            run.let_go()
+            child.let_go()
             self._display.say("stopping behind the micro-batch under way; once more stops it at once")
             await asyncio.sleep(STOP_TIMEOUT_S)
-        _kill(run.process)  # Nothing was under way, or it takes too long; a replay is harmless.
+        child.kill()  # Nothing was under way, or it takes too long; a replay is harmless.
 
-    async def _hear(self, run: Run, reader: int) -> None:
+    def _hear(self, run: Run, line: bytes) -> None:
         """What the process reports."""
-        async for line in _lines(reader):
-            report = decode(line)
-            if isinstance(report, Batch):
-                self.progress.add(report)
-                self.metrics.add(report, self.progress.queries[report.query])
-                self._restarts.progressed(self._clock.monotonic_s())
-            elif isinstance(report, Started):
-                run.is_started = True
-                self.metrics.up.value = 1
-                self._display.say(f"running {', '.join(report.queries) or 'no query'}")
-            else:
-                run.failure = report
+        report = decode(line)
+        if isinstance(report, Batch):
+            self.progress.add(report)
+            self.metrics.add(report, self.progress.queries[report.query])
+            self._restarts.progressed(self._clock.monotonic_s())
+        elif isinstance(report, Started):
+            run.is_started = True
+            self.metrics.up.value = 1
+            self._display.say(f"running {', '.join(report.queries) or 'no query'}")
+        else:
+            run.failure = report
 
-    async def _pass_on(self, run: Run, reader: int) -> None:
+    def _pass_on(self, line: str) -> None:
         """What the process and its children write to standard error."""
-        async for raw in _lines(reader):
-            line = raw.decode(errors="replace").rstrip("\n")
-            run.said = [*run.said[-9:], line]
-            if not line.startswith(NOISE) and not self._stopping.is_set():
-                self._display.error(line)
+        if not line.startswith(NOISE) and not self._stopping.is_set():
+            self._display.error(line)
 
     async def _show(self) -> None:
         before_s = self._clock.monotonic_s()
@@ -252,29 +217,3 @@ def environment(given: Mapping[str, str], job: Job, log_level: str) -> dict[str,
         "PYTHONPATH": os.pathsep.join(filter(None, (folder, given.get("PYTHONPATH")))),
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    """The process and whatever of its session is left."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _lines(reader: int) -> AsyncIterator[bytes]:
-    """What comes over a pipe, line by line, until its last writer is gone."""
-    stream = asyncio.StreamReader(limit=LINE_BYTES_MAX)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reader, "rb")
-    )
-    try:
-        async for line in stream:
-            yield line
-    finally:
-        transport.close()
-
-
-def _obituary(code: int, said: list[str]) -> str:
-    """How a process ended that did not say it itself."""
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-    last = next((line.strip() for line in reversed(said) if line.strip()), "")
-    return f"the pipeline's process {how}" + (f" ({last})" if last and code > 0 else "")
