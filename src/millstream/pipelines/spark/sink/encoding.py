@@ -26,8 +26,9 @@ from millstream.model.records import assemble
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-#: A varint of 32 bits takes no more bytes than this.
+#: A varint of 32 bits takes no more bytes than this, and one of 64 no more than that.
 _VARINT32_BYTES_MAX = 5
+_VARINT64_BYTES_MAX = 10
 _NULL = -1
 #: What a record takes besides key, value and headers, at most.
 RECORD_OVERHEAD_BYTES = 3 * _VARINT32_BYTES_MAX + _VARINT32_BYTES_MAX + 4
@@ -51,15 +52,21 @@ class Rows:
     key: pa.Array | None = None
     #: A list of structs of key and value.
     headers: pa.Array | None = None
+    #: Milliseconds; a row without is of the time that it is sent at.
+    time_ms: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.value)
 
     def slice(self, at: int, count: int) -> "Rows":
-        return Rows(*(None if each is None else each.slice(at, count) for each in (self.value, self.key, self.headers)))
+        return Rows(*(None if each is None else each.slice(at, count) for each in self._columns))
 
     def take(self, indexes: pa.Array) -> "Rows":
-        return Rows(*(None if each is None else each.take(indexes) for each in (self.value, self.key, self.headers)))
+        return Rows(*(None if each is None else each.take(indexes) for each in self._columns))
+
+    @property
+    def _columns(self) -> tuple[pa.Array | None, ...]:
+        return self.value, self.key, self.headers, self.time_ms
 
 
 def sizes_of(rows: Rows) -> Ints:
@@ -70,6 +77,8 @@ def sizes_of(rows: Rows) -> Ints:
             sizes += np.maximum(_lengths(column), 0)
     if rows.headers is not None:
         sizes += _lengths(_headers(rows.headers))
+    if rows.time_ms is not None:
+        sizes += _VARINT64_BYTES_MAX
     return sizes
 
 
@@ -86,10 +95,12 @@ def cuts(sizes: Ints, bytes_max: int) -> list[tuple[int, int]]:
 
 
 def encode_rows(rows: Rows, *, timestamp_ms: int, compression: int, stamp: Stamp) -> bytearray:
-    """One batch of all rows, every record of the same time."""
+    """One batch of all rows; those without a time of their own are of this one."""
     count = len(rows)
     assert count, "a batch holds at least one record"
-    payload = memoryview(_payload(rows))
+    times_ms = None if rows.time_ms is None else _times(rows.time_ms, timestamp_ms)
+    first_ms, last_ms = (timestamp_ms,) * 2 if times_ms is None else (int(times_ms.min()), int(times_ms.max()))
+    payload = memoryview(_payload(rows, None if times_ms is None else times_ms - first_ms))
     header = BatchHeader(
         base_offset=0,
         length=0,
@@ -98,8 +109,8 @@ def encode_rows(rows: Rows, *, timestamp_ms: int, compression: int, stamp: Stamp
         crc=0,
         attributes=compression | (TRANSACTIONAL if stamp.is_transactional else 0),
         last_offset_delta=count - 1,
-        base_timestamp=timestamp_ms,
-        max_timestamp=timestamp_ms,
+        base_timestamp=first_ms,
+        max_timestamp=last_ms,
         producer_id=stamp.producer_id,
         producer_epoch=stamp.producer_epoch,
         base_sequence=stamp.base_sequence,
@@ -108,16 +119,23 @@ def encode_rows(rows: Rows, *, timestamp_ms: int, compression: int, stamp: Stamp
     return assemble(header, codec(compression).compress(payload) if compression else payload)
 
 
-def _payload(rows: Rows) -> pa.Buffer:
-    """The records, one after the other."""
+def _times(column: pa.Array, otherwise_ms: int) -> Ints:
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), otherwise_ms))
+
+
+def _payload(rows: Rows, time_delta_ms: Ints | None) -> pa.Buffer:
+    """The records, one after the other; without deltas all are of the batch's time."""
     count = len(rows)
+    zeros = np.zeros(count, np.int64)
+    time_delta_ms = zeros if time_delta_ms is None else time_delta_ms
     key_len = np.full(count, _NULL, np.int64) if rows.key is None else _lengths(rows.key)
     value_len = _lengths(rows.value)
     headers = pa.scalar(b"\0", pa.binary()) if rows.headers is None else _headers(rows.headers)
     headers_len = 1 if rows.headers is None else _lengths(headers)
     offset_delta = np.arange(count, dtype=np.int64)
     body_len = (
-        2  # Attributes, and a timestamp that is the batch's own: one zero byte each.
+        1  # Attributes, of which there are none.
+        + _varint_len(time_delta_ms)
         + _varint_len(offset_delta)
         + _varint_len(key_len)
         + np.maximum(key_len, 0)
@@ -125,8 +143,7 @@ def _payload(rows: Rows) -> pa.Buffer:
         + np.maximum(value_len, 0)
         + headers_len
     )
-    zeros = np.zeros(count, np.int64)
-    columns = [body_len, zeros, zeros, offset_delta, key_len]
+    columns = [body_len, zeros, time_delta_ms, offset_delta, key_len]
     if rows.key is None:
         pieces = [_varints([*columns, value_len])]
     else:
@@ -204,7 +221,7 @@ def _zigzag(numbers: Ints) -> npt.NDArray[np.uint64]:
 def _varint_len(numbers: Ints) -> Ints:
     raw = _zigzag(numbers)
     length = np.ones(len(raw), np.int64)
-    for shift in range(7, 7 * _VARINT32_BYTES_MAX, 7):
+    for shift in range(7, int(raw.max(initial=0)).bit_length(), 7):
         length += raw >> np.uint64(shift) != 0
     return length
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    LongType,
     StringType,
     StructType,
 )
@@ -169,6 +170,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     )
 
 
+#: The time of a record in milliseconds. A column called timestamp is left alone, as by Spark's own sink.
+TIME_COLUMN = "timestamp_ms"
 #: Columns that mean something, and the types each may have; any other column is left out of the records.
 _BYTES: tuple[type[DataType], ...] = (StringType, BinaryType)
 COLUMNS: Mapping[str, tuple[type[DataType], ...]] = {
@@ -177,6 +180,7 @@ COLUMNS: Mapping[str, tuple[type[DataType], ...]] = {
     "key": _BYTES,
     "value": _BYTES,
     "headers": (ArrayType,),
+    TIME_COLUMN: (LongType,),
 }
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from millstream.client.producing import ProducerId, idempotent_producer_id
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.pipelines.spark.sink.encoding import Rows
-from millstream.pipelines.spark.sink.options import SinkOptions
+from millstream.pipelines.spark.sink.options import TIME_COLUMN, SinkOptions
 from millstream.pipelines.spark.sink.process import SinkProcess
 from millstream.pipelines.spark.sink.protocol import Transaction
 from millstream.pipelines.spark.sink.routing import Chunk, Router, RowError
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
         if headers is not None and headers.flatten().field(0).null_count:
             raise RowError("a header has no name: its key is null")
         return Chunk(
-            Rows(value, self.column(table, "key"), headers),
+            Rows(value, self.column(table, "key"), headers, self.column(table, TIME_COLUMN)),
             None if has_topic else self.column(table, "topic"),
             self.column(table, "partition"),
         )

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.model.batch import checked_header
+from millstream.model.batch import HEADER_BYTES, checked_header
 from millstream.model.compression import CODECS
 from millstream.model.records import Record, decode_batch
 from millstream.pipelines.spark.sink.encoding import Rows, Stamp, cuts, encode_rows, sizes_of
@@ -89,3 +89,14 @@ def test_cuts_cover_every_row_once_within_the_bound(sizes: list[int], bytes_max:
 def test_sizes_are_never_less_than_what_is_encoded(given: list[Record]) -> None:
     rows = _rows(given)
     assert len(_encoded(rows)) - 61 <= int(sizes_of(rows).sum())
+
+
+@given(st.lists(st.none() | st.integers(0, 2**45), min_size=1, max_size=30))
+def test_rows_with_a_time_keep_it_and_the_others_are_of_now(times_ms: list[int | None]) -> None:
+    rows = Rows(value=pa.array([b"x"] * len(times_ms)), time_ms=pa.array(times_ms, pa.int64()))
+    batch = _encoded(rows)
+    wanted = [1_700_000_000_000 if time_ms is None else time_ms for time_ms in times_ms]
+    assert [record.timestamp for record in decode_batch(batch)] == wanted
+    assert checked_header(batch).max_timestamp == max(wanted)
+    assert sizes_of(rows).sum() >= len(batch) - HEADER_BYTES
+    assert [r.timestamp for r in decode_batch(_encoded(rows.slice(len(rows) - 1, 1)))] == wanted[-1:]
