@@ -19,6 +19,7 @@ from millstream.pipelines.spark.sink.protocol import (
     commit_plan,
     fate_of,
     is_free,
+    settle_plan,
 )
 from tests.properties.sink_world import Driver, Part, Process, Worker, World, served
 
@@ -123,6 +124,20 @@ def test_with_time_outs_a_batch_is_whole_or_loudly_lost(seed: int, ticks: int) -
             history.world.check_committed(batch)
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400))
+def test_a_query_that_is_settled_leaves_nothing_open_and_loses_nothing(seed: int, ticks: int) -> None:
+    history = History(World(), random.Random(seed))
+    history.run(ticks)
+    for process in list(history.processes):
+        process.kill()
+    for _ in served(history.world, settle_plan()):
+        pass
+    assert history.world.open_ones() == []
+    history.world.check()
+    assert not history.world.lost
+
+
 def _open(world: World, worker: Worker, batch: int) -> Transaction:
     """A task's work, done at one go."""
     world.attempts += 1
@@ -158,7 +173,15 @@ def _one_goes_on(world: World) -> list[Process]:
     return [Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))), Process(goes_on())]
 
 
-@pytest.mark.parametrize("scene", [_late_commit, _two_attempts, _one_goes_on])
+def _settled_meanwhile(world: World) -> list[Process]:
+    """Somebody takes the query for dead while its driver is only slow."""
+    return [
+        Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))),
+        Process(served(world, settle_plan())),
+    ]
+
+
+@pytest.mark.parametrize("scene", [_late_commit, _two_attempts, _one_goes_on, _settled_meanwhile])
 def test_two_processes_lose_nothing_however_they_take_turns(scene: Callable[[World], list[Process]]) -> None:
     """Every way to take turns with up to three changes of turn after the first."""
     for turns in itertools.product(range(1, 24), repeat=3):

@@ -108,7 +108,8 @@ def commit_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
     if last.batch >= batch:
         yield from _as_decided(last, batch, own)
         return
-    if not set(own).isdisjoint(last.given_up):
+    # By name and epoch: whoever gave one up that was not its own did not know whether it is two-phase.
+    if not {each[:3] for each in own}.isdisjoint(each[:3] for each in last.given_up):
         raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
     # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
     found: tuple[Transaction, ...] = yield FindOpen((*own, *last.transactions))
@@ -142,6 +143,21 @@ def abort_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
     elif own:
         yield Decide(last._replace(given_up=tuple(dict.fromkeys([*last.given_up, *own]))))
         yield End(own, is_commit=False)
+
+
+def settle_plan() -> Plan:
+    """End what drivers that are gone have left: what was decided is committed, whatever else is open is taken back.
+
+    For a query that nobody will run again, or not before this is done.
+    """
+    yield Fence()
+    last: Decision = yield ReadDecision()
+    found: tuple[Transaction, ...] = yield FindOpen(last.transactions)
+    yield from _carry_out(last._replace(transactions=tuple(each for each in last.transactions if each in found)))
+    strays = tuple(each for each in found if each not in last.transactions)
+    if strays:
+        yield Decide(last._replace(given_up=tuple(dict.fromkeys([*last.given_up, *strays]))))
+        yield End(strays, is_commit=False)
 
 
 def _as_decided(last: Decision, batch: int, own: tuple[Transaction, ...]) -> Plan:
