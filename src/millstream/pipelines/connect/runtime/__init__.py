@@ -1,0 +1,1 @@
+"""What keeps connectors running: their configs, offsets and states in topics, and a process for each of them."""
