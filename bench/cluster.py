@@ -1,11 +1,10 @@
 """The cluster's table: three brokers, three replicas, two in sync at least, every write acknowledged by all in sync."""
 
-import signal
 import time
 from collections.abc import Callable
 from typing import cast
 
-from bench import clusters, processes, runner
+from bench import clusters, outages, processes, runner
 from bench.clusters import Cluster, Led
 from bench.stages import Turn
 from bench.table import LESS, MB, MB_PER_S, MILLIONS, MILLIS, MORE, SECONDS, THOUSANDS, Row
@@ -13,10 +12,6 @@ from bench.table import LESS, MB, MB_PER_S, MILLIONS, MILLIS, MORE, SECONDS, THO
 LIBRDKAFKA, RAW = "librdkafka, acks=all", "raw client, acks=all"
 RATE = 500
 ALL_IN_SYNC = -1
-#: How long a writer goes on after a broker was struck; Kafka's are silent for nine seconds and more.
-WATCHED_S = 20.0
-BEFORE_S = 2.0
-PARTITIONS = 1_000
 
 
 def _led(turn: Turn, name: str) -> tuple[Led, str]:
@@ -64,49 +59,12 @@ def starts(turn: Turn) -> runner.Figures:
     return {"cluster_ready": ready_s, "cluster_up": up_s, "cluster_rss": largest}
 
 
-def outage(key: str, signal_number: int, *, is_controller: bool) -> Callable[[Turn], runner.Figures]:
-    """A stage that strikes the leader, on a cluster of its own, while it is written to."""
-
-    def stage(turn: Turn) -> runner.Figures:
-        cluster = cast("Cluster", turn.stand.new(turn.server.name))
-        cluster.start()
-        topic = _topic_led(cluster, turn.topic("struck"), is_controller)
-        load = runner.begin("librdkafka_outage", cluster, topic=topic, seconds=WATCHED_S)
-        try:
-            assert load.stdout is not None
-            load.stdout.readline()  # It has begun.
-            time.sleep(BEFORE_S)
-            clusters.strike(cluster.nodes[clusters.leader_of(cluster, topic).broker_id], signal_number)
-            figures = runner.finish(load)
-        finally:
-            if load.poll() is None:
-                runner.end(load)
-        turn.stand.discard(cluster)
-        return {key: figures["longest_s"], f"{key}_failed": figures["failures"]}
-
-    return stage
-
-
-def _topic_led(cluster: Cluster, name: str, is_controller: bool) -> str:
-    """A topic that the controller leads, or does not."""
-    controller = clusters.controller_of(cluster)
-    for at in range(20):
-        topic = f"{name}-{at}"
-        clusters.create_topic(cluster, topic)
-        if (clusters.leader_of(cluster, topic).broker_id == controller) is is_controller:
-            return topic
-    raise RuntimeError("twenty topics were all led by the same broker")
-
-
 STAGES: dict[str, Callable[[Turn], runner.Figures]] = {
     "cluster-produce": produce,
     "cluster-latency": latency,
     "cluster-round-trips": round_trips,
     "cluster-starts": starts,
-    "cluster-kill": outage("kill", signal.SIGKILL, is_controller=False),
-    "cluster-kill-controller": outage("kill_controller", signal.SIGKILL, is_controller=True),
-    "cluster-pause": outage("pause", signal.SIGSTOP, is_controller=False),
-    "cluster-shutdown": outage("shutdown", signal.SIGTERM, is_controller=False),
+    **outages.STAGES,
 }
 
 ROWS = [
@@ -118,12 +76,5 @@ ROWS = [
     Row("cluster_ready", "ready after start", "none", SECONDS, LESS, limit=5.0),
     Row("cluster_up", "up, and the first topic there", "librdkafka", SECONDS, LESS),
     Row("cluster_rss", "resident memory of a broker after start", "none", MB, LESS, limit=80e6),
-    Row("kill", "leader killed: writes stop for", LIBRDKAFKA, SECONDS, LESS, limit=1.5),
-    Row("kill_failed", "its failed writes", LIBRDKAFKA, (1.0, "{:.0f}"), LESS),
-    Row("kill_controller", "leader that is controller killed: writes stop for", LIBRDKAFKA, SECONDS, LESS, limit=1.5),
-    Row("kill_controller_failed", "its failed writes", LIBRDKAFKA, (1.0, "{:.0f}"), LESS),
-    Row("pause", "leader paused (SIGSTOP): writes stop for", LIBRDKAFKA, SECONDS, LESS, limit=7.0),
-    Row("pause_failed", "its failed writes", LIBRDKAFKA, (1.0, "{:.0f}"), LESS),
-    Row("shutdown", "leader stopped (SIGTERM): writes stop for", LIBRDKAFKA, SECONDS, LESS, limit=0.5),
-    Row("shutdown_failed", "its failed writes", LIBRDKAFKA, (1.0, "{:.0f}"), LESS, limit=0.0),
+    *outages.ROWS,
 ]

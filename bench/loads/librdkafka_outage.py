@@ -15,6 +15,12 @@ def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--rate", type=float, default=200.0)
+    parser.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=0,
+        help="of requests and sockets, a quarter of it to ask who leads; 0 for librdkafka's own: 30 s, 60 s, minutes",
+    )
     given = parser.parse_args()
     acknowledged_s: list[float] = []
     failures: list[KafkaError] = []
@@ -25,7 +31,14 @@ def main() -> None:
         else:
             failures.append(error)
 
-    producer = Producer({"bootstrap.servers": given.server, "acks": "all", "linger.ms": 0, "on_delivery": delivered})
+    settings = {"bootstrap.servers": given.server, "acks": "all", "linger.ms": 0}
+    if given.timeout_ms:
+        settings |= {
+            "request.timeout.ms": given.timeout_ms,
+            "socket.timeout.ms": given.timeout_ms,
+            "topic.metadata.refresh.interval.ms": given.timeout_ms // 4,
+        }
+    producer = Producer({**settings, "on_delivery": delivered})
     producer.produce(given.topic, b"first", partition=0)
     if producer.flush(30) or failures:
         raise SystemExit(f"the first record was not acknowledged: {failures}")
