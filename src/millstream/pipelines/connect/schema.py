@@ -72,7 +72,7 @@ STRING = Schema(Type.STRING)
 BYTES = Schema(Type.BYTES)
 
 
-def struct(name: str | None = None, **fields: Schema) -> Schema:
+def struct(name: str | None = None, /, **fields: Schema) -> Schema:
     """A struct of these fields."""
     return Schema(Type.STRUCT, name=name, fields=tuple(Field(name, schema) for name, schema in fields.items()))
 
