@@ -200,6 +200,7 @@ class SinkChain(_Chain):
                 raw.partition,
                 raw.offset,
                 raw.timestamp_ms,
+                topic,
             )
         )
 

@@ -20,7 +20,8 @@ class Record:
     """One record.  Transforms make another of it, with ``dataclasses.replace``.
 
     A source leaves ``partition`` to the partitioner and ``timestamp_ms`` to the clock where it does not care; a sink is
-    always told both, and the ``offset``.
+    always told both, the ``offset``, and the ``origin``: the topic that these are of, while transforms may have changed
+    the ``topic``.
     """
 
     topic: str
@@ -32,3 +33,4 @@ class Record:
     partition: int | None = None
     offset: int | None = None
     timestamp_ms: int | None = None
+    origin: str | None = None
