@@ -1,0 +1,1 @@
+"""What connectors to PostgreSQL share: connections, types, statements, and the language of logical replication."""

@@ -1,0 +1,428 @@
+"""Rows of tables, or of a query, as records: all of them time and again, or those that are new by a number or a time.
+
+Options, offsets and records are those of Confluent's JDBC source.  A row that a transaction under way wrote is waited
+for: nothing behind it is read before that transaction has ended, so none is passed over by its number.  (What a
+transaction draws a number for and writes only later cannot be seen; change capture is for that.)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from typing import Any
+
+from millstream.config.setting import BOOLEAN, INT, LIST, LONG, STRING, at_least, one_of
+from millstream.model.clock import Clock, SystemClock
+from millstream.pipelines.connect.base import Offset, Partition, Source
+from millstream.pipelines.connect.errors import ConnectError, Misconfigured
+from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.postgres import sql
+from millstream.pipelines.connect.postgres.catalog import Catalog, Column, Table
+from millstream.pipelines.connect.postgres.options import SECRET, URL, USER, database, refusal
+from millstream.pipelines.connect.postgres.types import Mapping, codec_of, precision_and_scale
+from millstream.pipelines.connect.record import Record
+from millstream.pipelines.connect.schema import Field, Schema, Type
+
+UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+BULK, INCREMENTING, TIMESTAMP, BOTH = "bulk", "incrementing", "timestamp", "timestamp+incrementing"
+_GROUP = "Rows"
+
+MODE = Option[str](
+    "mode",
+    STRING,
+    default=REQUIRED,
+    check=one_of(BULK, INCREMENTING, TIMESTAMP, BOTH),
+    doc="bulk: everything, each time; incrementing: rows with a higher number than any before; timestamp: rows with a "
+    "later time; timestamp+incrementing: both, so that rows of one moment are told apart.",
+    importance="HIGH",
+    group=_GROUP,
+    recommended=(BULK, INCREMENTING, TIMESTAMP, BOTH),
+)
+NUMBER_COLUMN = Option[str](
+    "incrementing.column.name",
+    STRING,
+    default="",
+    doc="The column whose numbers only rise; the only column of the primary key when empty.",
+    group=_GROUP,
+)
+TIME_COLUMNS = Option[tuple[str, ...]](
+    "timestamp.column.name",
+    LIST,
+    default=(),
+    doc="The columns with the time of a row's last change; the first that is not null counts.",
+    group=_GROUP,
+)
+TIME_INITIAL = Option[int | None](
+    "timestamp.initial",
+    LONG,
+    default=None,
+    doc="Rows up to this time, in milliseconds since 1970, are left out at first; -1: up to now.",
+    importance="LOW",
+    group=_GROUP,
+)
+TIME_DELAY_MS = Option[int](
+    "timestamp.delay.interval.ms",
+    LONG,
+    default=0,
+    check=at_least(0),
+    doc="How old a row's time must be before it is read, for transactions that write it late.",
+    group=_GROUP,
+)
+NON_NULL = Option[bool](
+    "validate.non.null",
+    BOOLEAN,
+    default=True,
+    doc="Whether those columns must be declared NOT NULL; rows that have null there are never read.",
+    importance="LOW",
+    group=_GROUP,
+)
+TABLES = Option[tuple[str, ...]](
+    "table.whitelist",
+    LIST,
+    default=(),
+    doc="The tables to read, TABLE or SCHEMA.TABLE, with * for any letters; all when empty.",
+    group=_GROUP,
+)
+TABLES_NOT = Option[tuple[str, ...]](
+    "table.blacklist", LIST, default=(), doc="The tables not to read; either this or table.whitelist.", group=_GROUP
+)
+SCHEMA_PATTERN = Option[str](
+    "schema.pattern", STRING, default="", doc="The schema whose tables are read; all when empty.", group=_GROUP
+)
+QUERY = Option[str](
+    "query",
+    STRING,
+    default="",
+    doc="A query whose rows are read in place of tables; it goes into the topic that topic.prefix names.",
+    group=_GROUP,
+    width="LONG",
+)
+PREFIX = Option[str](
+    "topic.prefix",
+    STRING,
+    default=REQUIRED,
+    doc="Put before a table's name to make its topic's.",
+    importance="HIGH",
+    group=_GROUP,
+)
+NUMERIC = Option[str](
+    "numeric.mapping",
+    STRING,
+    default="none",
+    check=one_of("none", "precision_only", "best_fit", "best_fit_eager_double"),
+    doc="none: NUMERIC is Connect's Decimal, and text where it has no limits; best_fit: a whole number where it has no "
+    "digits behind the point and fits, else a double.",
+    importance="LOW",
+    group=_GROUP,
+)
+POLL_MS = Option[int](
+    "poll.interval.ms",
+    INT,
+    default=5_000,
+    check=at_least(0),
+    doc="How long a table rests that had nothing new, or, in bulk, was read.",
+    importance="HIGH",
+    group=_GROUP,
+)
+BATCH_ROWS = Option[int](
+    "batch.max.rows",
+    INT,
+    default=20_000,
+    check=at_least(1),
+    doc="About how many rows of a table are read at once.",
+    importance="LOW",
+    group=_GROUP,
+)
+
+#: Types whose values rise in a way that numbers or times do.
+NUMBER_TYPES = frozenset({"int2", "int4", "int8", "numeric", "oid"})
+TIME_TYPES = frozenset({"timestamp", "timestamptz", "date"})
+#: Transactions that have written to a table or one of its parts, and are not over.
+WRITERS = """
+SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
+AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND relation IN (SELECT %s::oid UNION SELECT relid FROM pg_partition_tree(%s::oid::regclass))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What rows are read in the order of: expressions, what they are cast to, and what offsets call them."""
+
+    expressions: tuple[str, ...]
+    casts: tuple[str, ...]
+    has_time: bool
+    has_number: bool
+
+    def values(self, offset: Offset) -> list[Any]:
+        """The place that an offset names."""
+        values: list[Any] = []
+        if self.has_time:
+            at_ms, nanos = offset.get("timestamp"), offset.get("timestamp_nanos", 0)
+            if at_ms is None:
+                raise Misconfigured(f"the offset {dict(offset)} names no timestamp")
+            values.append(UNIX_EPOCH + timedelta(milliseconds=at_ms // 1000 * 1000, microseconds=_micros(at_ms, nanos)))
+        if self.has_number:
+            # Before every row of that moment, where nobody said behind which.
+            values.append(offset.get("incrementing", -1))
+        return values
+
+    def offset(self, texts: Sequence[str]) -> Offset:
+        """The offset of a place."""
+        offset: dict[str, Any] = {}
+        if self.has_time:
+            moment = datetime.fromisoformat(texts[0])
+            micros = (moment.replace(tzinfo=moment.tzinfo or UTC) - UNIX_EPOCH) // MICROSECOND
+            offset |= {"timestamp": micros // 1000, "timestamp_nanos": micros % 1_000_000 * 1000}
+        if self.has_number:
+            offset["incrementing"] = int(Decimal(texts[-1]))
+        return offset
+
+
+def _micros(at_ms: int, nanos: int) -> int:
+    """The part of a second: nanoseconds are within the second, and may be missing."""
+    return nanos // 1000 if nanos else at_ms % 1000 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a partition is: a table, or the query."""
+
+    sql: str
+    name: str
+    topic: str
+    columns: tuple[Column, ...]
+    table: Table | None = None
+
+
+class JdbcSource(Source):
+    """Reads tables or a query of a PostgreSQL."""
+
+    options = (
+        *(URL, USER, SECRET, MODE, NUMBER_COLUMN, TIME_COLUMNS, TIME_INITIAL, TIME_DELAY_MS, NON_NULL),
+        *(TABLES, TABLES_NOT, SCHEMA_PATTERN, QUERY, PREFIX, NUMERIC, POLL_MS, BATCH_ROWS),
+    )
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        super().__init__(config)
+        self._clock = clock or SystemClock()
+        self._session = database(config).session()
+        self._catalog = Catalog(self._session)
+        #: By partition: until when it rests, and whom a place waits for.
+        self._rests_until_ms: dict[str, int] = {}
+        self._waiting: dict[str, tuple[Offset, set[str]]] = {}
+
+    @classmethod
+    def check(cls, config: Config) -> dict[str, str]:
+        wrong = _inconsistent(config)
+        if wrong:
+            return wrong
+        source = cls(config)
+        try:
+            refused = refusal(source._session)
+            return source._unfit() if refused == {} else refused or {}
+        finally:
+            source.close()
+
+    def _unfit(self) -> dict[str, str]:
+        """What the database has not, by the option that names it."""
+        if self.config[QUERY]:
+            try:
+                origin = self._query()
+                self._order(origin)
+            except _Unfit as error:
+                return {error.option: str(error)}
+            except ConnectError as error:
+                return {QUERY.name: str(error)}
+            return {}
+        names = self._tables()
+        for wanted in self.config[TABLES]:
+            if not any(_matches(wanted, *name) for name in names):
+                return {TABLES.name: f"there is no table {wanted}"}
+        for schema, name in names:
+            try:
+                self._order(self._table(schema, name))
+            except _Unfit as error:
+                return {error.option: str(error)}
+        return {}
+
+    def close(self) -> None:
+        self._session.close()
+
+    # What there is.
+
+    def partitions(self) -> Sequence[Partition]:
+        if self.config[QUERY]:
+            return [{"query": "query"}]
+        ((database_name,),) = self._session.rows("SELECT current_database()")
+        return [{"protocol": "1", "table": f"{database_name}.{schema}.{name}"} for schema, name in self._tables()]
+
+    def _tables(self) -> list[tuple[str, str]]:
+        chosen, left_out, pattern = self.config[TABLES], self.config[TABLES_NOT], self.config[SCHEMA_PATTERN]
+        return [
+            (schema, name)
+            for schema, name in self._catalog.names()
+            if (not chosen or any(_matches(wanted, schema, name) for wanted in chosen))
+            and not any(_matches(unwanted, schema, name) for unwanted in left_out)
+            and (not pattern or fnmatchcase(schema, pattern.replace("%", "*")))
+        ]
+
+    def _origin(self, partition: Partition) -> Origin:
+        if "query" in partition:
+            return self._query()
+        _, schema, name = str(partition["table"]).split(".", 2)
+        return self._table(schema, name)
+
+    def _table(self, schema: str, name: str) -> Origin:
+        table = self._catalog.table(schema, name)
+        if table is None:
+            raise Misconfigured(f"{TABLES.name}: there is no table {schema}.{name} any more")
+        return Origin(table.sql, table.name, self.config[PREFIX] + table.name, table.columns, table)
+
+    def _query(self) -> Origin:
+        query = self.config[QUERY].strip().rstrip(";")
+        columns = self._catalog.columns_of(query)
+        return Origin(f"({query.replace('%', '%%')}) AS query", "query", self.config[PREFIX], columns)
+
+    def _order(self, origin: Origin) -> Order | None:
+        """How rows are ordered; None in bulk."""
+        mode = self.config[MODE]
+        if mode == BULK:
+            return None
+        expressions, casts = [], []
+        if mode != INCREMENTING:
+            kinds = [self._column(origin, name, TIME_COLUMNS, TIME_TYPES) for name in self.config[TIME_COLUMNS]]
+            names = ", ".join(map(sql.quoted, self.config[TIME_COLUMNS]))
+            expressions.append(f"COALESCE({names})" if len(kinds) > 1 else names)
+            casts.append("timestamptz" if "timestamptz" in kinds else "timestamp")
+        if mode != TIMESTAMP:
+            name = self.config[NUMBER_COLUMN] or _only_key(origin)
+            kind = self._column(origin, name, NUMBER_COLUMN, NUMBER_TYPES)
+            expressions.append(sql.quoted(name))
+            casts.append("numeric" if kind == "numeric" else "int8")
+        return Order(tuple(expressions), tuple(casts), mode != INCREMENTING, mode != TIMESTAMP)
+
+    def _column(self, origin: Origin, name: str, option: Option[Any], kinds: frozenset[str]) -> str:
+        column = next((column for column in origin.columns if column.name == name), None)
+        if column is None:
+            raise _Unfit(option, f"{origin.name} has no column {name!r}")
+        if column.kind.name not in kinds:
+            raise _Unfit(option, f"{origin.name}.{name} is {column.kind.name}; it must be one of {sorted(kinds)}")
+        if (limits := precision_and_scale(column.kind.modifier)) and column.kind.name == "numeric" and limits[1] > 0:
+            raise _Unfit(option, f"{origin.name}.{name} has digits behind the point")
+        nullable = origin.table is not None and column.is_optional
+        if nullable and self.config[NON_NULL] and (option is NUMBER_COLUMN or len(self.config[TIME_COLUMNS]) == 1):
+            raise _Unfit(option, f"{origin.name}.{name} may be null; declare it NOT NULL, or set {NON_NULL.name}=false")
+        return column.kind.name
+
+    # How far to read.
+
+    def latest(self, partition: Partition, start: Offset | None, limit: int) -> Offset | None:
+        text = str(partition.get("table", ""))
+        now_ms = self._clock.now_ms()
+        if now_ms < self._rests_until_ms.get(text, 0):
+            return start
+        origin = self._origin(partition)
+        order = self._order(origin)
+        if order is None:
+            self._rests_until_ms[text] = now_ms + self.config[POLL_MS]
+            return {"read_ms": now_ms}
+        if text not in self._waiting:
+            found = self._next(origin, order, start, limit)
+            if found is None:
+                self._rests_until_ms[text] = now_ms + self.config[POLL_MS]
+                return start
+            self._waiting[text] = found, self._writers(origin)
+        found, writers = self._waiting[text]
+        if writers and writers & self._writers(origin):
+            return start
+        del self._waiting[text]
+        return found
+
+    def _next(self, origin: Origin, order: Order, start: Offset | None, limit: int) -> Offset | None:
+        conditions, parameters = self._behind(order, start)
+        if order.has_time:
+            delay = f"interval '{self.config[TIME_DELAY_MS]} milliseconds'"
+            conditions.append(f"{order.expressions[0]} <= (clock_timestamp() - {delay})::{order.casts[0]}")
+        rows = self._session.rows(sql.last_of(origin.sql, order.expressions, conditions), (*parameters, limit))
+        return order.offset(rows[0]) if rows else None
+
+    def _behind(self, order: Order, start: Offset | None) -> tuple[list[str], list[Any]]:
+        if start is None and order.has_time and self.config[TIME_INITIAL] is not None:
+            initial_ms = self.config[TIME_INITIAL]
+            start = {"timestamp": self._clock.now_ms() if initial_ms == -1 else initial_ms}
+        if start is None:
+            return [f"{expression} IS NOT NULL" for expression in order.expressions], []
+        return [sql.behind(order.expressions, order.casts)], order.values(start)
+
+    def _writers(self, origin: Origin) -> set[str]:
+        """Who may yet bring rows with numbers below those that are there."""
+        if origin.table is None:
+            return set()
+        return {transaction for (transaction,) in self._session.rows(WRITERS, (origin.table.oid, origin.table.oid))}
+
+    # Reading.
+
+    def read(self, partition: Partition, start: Offset | None, end: Offset) -> Iterable[Record]:
+        origin = self._origin(partition)
+        order = self._order(origin)
+        conditions: list[str] = []
+        parameters: list[Any] = []
+        ordered = ""
+        if order is not None:
+            conditions, parameters = self._behind(order, start)
+            conditions.append(sql.up_to(order.expressions, order.casts))
+            parameters += order.values(end)
+            ordered = f" ORDER BY {', '.join(order.expressions)}"
+        columns = sql.listed([column.name for column in origin.columns])
+        statement = f"SELECT {columns} FROM {origin.sql}{sql.where(conditions)}{ordered}"
+        return self._records(origin, statement, parameters)
+
+    def _records(self, origin: Origin, statement: str, parameters: Sequence[Any]) -> Iterator[Record]:
+        mapping = Mapping(decimals="best_fit" if "best_fit" in self.config[NUMERIC] else "precise")
+        codecs = [(column, codec_of(column.kind, mapping)) for column in origin.columns]
+        fields = tuple(
+            Field(column.name, codec.schema.as_optional() if column.is_optional else codec.schema)
+            for column, codec in codecs
+        )
+        schema = Schema(Type.STRUCT, name=origin.name, fields=fields)
+        loads = [(column.name, codec.load) for column, codec in codecs]
+        for texts in self._session.texts(statement, parameters, origin.name):
+            value = {
+                name: None if text is None else load(text) for (name, load), text in zip(loads, texts, strict=True)
+            }
+            yield Record(origin.topic, value, value_schema=schema)
+
+
+class _Unfit(Misconfigured):
+    """A table that the config does not fit, and the option to blame."""
+
+    def __init__(self, option: Option[Any], text: str) -> None:
+        super().__init__(text)
+        self.option = option.name
+
+
+def _only_key(origin: Origin) -> str:
+    if origin.table is None or len(origin.table.key) != 1:
+        raise _Unfit(NUMBER_COLUMN, f"{origin.name} has no primary key of one column; name the column")
+    return origin.table.key[0]
+
+
+def _matches(wanted: str, schema: str, name: str) -> bool:
+    return fnmatchcase(name, wanted) or fnmatchcase(f"{schema}.{name}", wanted)
+
+
+def _inconsistent(config: Config) -> dict[str, str]:
+    """What options say against each other."""
+    if config[QUERY] and (config[TABLES] or config[TABLES_NOT]):
+        return {QUERY.name: "a query and lists of tables exclude each other"}
+    if config[TABLES] and config[TABLES_NOT]:
+        return {TABLES_NOT.name: "table.whitelist and table.blacklist exclude each other"}
+    if config[MODE] in (TIMESTAMP, BOTH) and not config[TIME_COLUMNS]:
+        return {TIME_COLUMNS.name: f"mode={config[MODE]} needs it"}
+    if config[MODE] in (INCREMENTING, BOTH) and config[QUERY] and not config[NUMBER_COLUMN]:
+        return {NUMBER_COLUMN.name: f"mode={config[MODE]} with a query needs it"}
+    return {}
