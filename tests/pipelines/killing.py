@@ -111,7 +111,7 @@ class Copying:
 
     def kill_python(self) -> bool:
         """One of the Python workers; false when there is none now."""
-        return self._kill_one(_is_python_worker)
+        return self._kill_one(is_python_worker)
 
     def kill_executor(self) -> bool:
         """One of the cluster's executors; false when there is none now."""
@@ -132,6 +132,6 @@ class Copying:
         kill_session(self._driver)
 
 
-def _is_python_worker(pid: int) -> bool:
+def is_python_worker(pid: int) -> bool:
     """A Python process that Spark's daemon forked."""
     return "pyspark.daemon" in command_of(pid) and "pyspark.daemon" in command_of(parent_of(pid))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 #: By the name of its class: what the same try would only meet again.
 FINAL = frozenset(
     {"BatchLost", "DataLost", "IncompatibleCheckpoint", "PipelineError", "RowError", "SettingError", "StreamsError"}
+    | {"Intolerable", "Misconfigured"}
     | {"ImportError", "ModuleNotFoundError", "PicklingError"}
 )
 #: What passes by itself: a broker that is away, a network that is down, a JVM that died.
@@ -35,6 +36,8 @@ FINAL_CONDITIONS = ("STATEFUL_PROCESSOR_", "UNSUPPORTED_", "USER_RAISED_EXCEPTIO
 #: Errors of ours whose messages need no name before them.
 _SENTENCES = FINAL - {"ImportError", "ModuleNotFoundError", "PicklingError"} | {
     "BatchFailed",
+    "ConnectError",
+    "DataError",
     "TakenOver",
     "Unreachable",
 }

@@ -1,0 +1,250 @@
+"""The process of one connector: Spark's driver with one query, for whoever started it (``job``, ``reports``)."""
+
+import json
+import logging
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millstream.pipelines import running
+from millstream.pipelines.connect.base import Sink
+from millstream.pipelines.connect.errors import ConnectError
+from millstream.pipelines.connect.job import Job
+from millstream.pipelines.connect.places import document_of
+from millstream.pipelines.connect.reports import Failed, Report, Started, encode
+from millstream.pipelines.connect.spark import checkpoint, queries
+from millstream.pipelines.connect.spark.assembly import class_of, config_of, source_of
+from millstream.pipelines.connect.spark.following import Following, SinkFollowing, SourceFollowing
+from millstream.pipelines.connect.spark.gate import Gate
+from millstream.pipelines.connect.spark.letters import ensure_topic, options_of
+from millstream.pipelines.running.failures import PipelineError, diagnose
+from millstream.pipelines.running.lock import held
+from millstream.pipelines.spark.planning import from_document
+from millstream.pipelines.spark.session import spark_session
+from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
+
+#: How often the query is looked at.
+LOOK_S = 0.05
+TRACE_CHARACTERS_MAX = 20_000
+_TRACEBACK = "Traceback (most recent call last):"
+#: Small, for there may be many of them on a machine; few files, and not too eager to look for more.
+CONF = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "100ms",
+}
+
+
+class Stops:
+    """Whether the process was told to end: by a signal, or by the end of its standard input."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+        signal.signal(signal.SIGTERM, lambda *_: self.tell())
+
+    def tell(self) -> None:
+        self._is_told = True
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it was told, now or within this time."""
+        if self._is_told:
+            select.select([], [], [], timeout_s)
+            return True
+        ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
+        if ready and not os.read(sys.stdin.fileno(), 1):
+            self._is_told = True
+        return self._is_told
+
+
+class Batches(StreamingQueryListener):
+    """The batches that ended, as Spark tells of them from a thread of its own."""
+
+    def __init__(self) -> None:
+        self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Told by whoever started it."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        self.ended.put(event.progress.json)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing was done."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Seen by whoever watches it."""
+
+
+def main() -> int:
+    """Run the job; 0 when it was told to stop, 1 when it could not go on and has said why."""
+    reports = int(sys.argv[1])
+    writing = threading.Lock()
+
+    def tell(report: Report) -> None:
+        with writing:
+            os.write(reports, encode(report))
+
+    # PySpark logs, with the whole plan, what is told in a line.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    stops = Stops()
+    try:
+        job = Job.from_line(_line(sys.stdin.fileno()))
+        with _alone(job):
+            _run(job, tell, stops)
+    except Exception as error:
+        tell(failure_of(error))
+        return 1
+    return 0
+
+
+def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
+    gate = Gate(job.folder)
+    gate.open()
+    here = sink_process(options_of(job))
+    queries.settle(here, job)
+    connector = _prepared_sink(job, here) if issubclass(class_of(job), Sink) else _prepared_source(job)
+    queries.forget_older(job)
+    if stops.wait(0):
+        return
+    spark = _session(job)
+    batches = Batches()
+    spark.streams.addListener(batches)
+    query = connector.start(spark)
+    tell(Started(connector.tasks))
+    _watch(query, batches, connector.following, tell, stops, gate)
+    spark.streams.removeListener(batches)
+    spark.stop()
+
+
+class Prepared:
+    """A connector that has been checked, and can be started."""
+
+    def __init__(self, tasks: int, following: Following, start: Callable[[SparkSession], StreamingQuery]) -> None:
+        self.tasks = tasks
+        self.following = following
+        self.start = start
+
+
+def _prepared_source(job: Job) -> Prepared:
+    source = source_of(job)
+    try:
+        partitions = len(source.partitions())
+    finally:
+        source.close()
+    document = checkpoint.committed(job.folder)
+    if document is None:
+        document = document_of(job.offsets or ())
+    tasks = min(job.tasks_max, max(1, partitions))
+    return Prepared(tasks, SourceFollowing(job, document), lambda spark: queries.start_source(job, spark))
+
+
+def _prepared_sink(job: Job, here: SinkProcess) -> Prepared:
+    config = config_of(job, class_of(job))
+    ensure_topic(here, config)
+    topics = queries.topic_options(job, config)
+    document = checkpoint.committed(job.folder)
+    begin = queries.beginning(here, job, topics)
+    offsets = begin if document is None else from_document(document)
+    tasks = min(job.tasks_max, max(1, len(begin)))
+    topics = queries.starting_at(topics, begin)
+    return Prepared(tasks, SinkFollowing(here, job, offsets), lambda spark: queries.start_sink(job, spark, topics))
+
+
+def _session(job: Job) -> SparkSession:
+    os.environ.setdefault("LOG4J_CONFIGURATION_FILE", str(Path(running.__file__).with_name("log4j2.properties")))
+    os.environ.setdefault("MILLSTREAM_SPARK_LOG_LEVEL", "fatal")
+    conf = {**CONF, "spark.sql.warehouse.dir": os.path.join(job.folder, "warehouse"), **job.conf}
+    return spark_session(f"millstream connector {job.name}", job.master or f"local[{job.tasks_max}]", **conf)
+
+
+def _watch(
+    query: StreamingQuery,
+    batches: Batches,
+    following: Following,
+    tell: Callable[[Report], None],
+    stops: Stops,
+    gate: Gate,
+) -> None:
+    """Return when told to stop, behind the batch under way; raise what ends the query otherwise."""
+    seen = -1
+
+    def take(text: str) -> None:
+        nonlocal seen
+        progress = json.loads(text)
+        if progress["batchId"] > seen:
+            seen = progress["batchId"]
+            for report in following.advance(progress):
+                tell(report)
+
+    for report in following.begin():
+        tell(report)
+    while query.isActive and not gate.is_closed:
+        if stops.wait(LOOK_S):
+            gate.close()
+        while not batches.ended.empty():
+            take(batches.ended.get())
+    query.stop()
+    # What ended last may not have been told yet.
+    if query.lastProgress is not None:
+        take(query.lastProgress.json)
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def _alone(job: Job) -> Iterator[None]:
+    """One process to a connector: another that is about to end is let end first."""
+    try:
+        with held(job.folder):
+            yield
+    except PipelineError as error:
+        raise ConnectError(f"another process of connector {job.name} is about to end: {error}") from None
+
+
+def failure_of(error: BaseException) -> Failed:
+    """What to tell of an error."""
+    diagnosis = diagnose(error)
+    return Failed(diagnosis.message[:2000], trace_of(error)[:TRACE_CHARACTERS_MAX], diagnosis.is_final)
+
+
+def trace_of(error: BaseException) -> str:
+    """Where it came from: in a worker, where Spark carries that."""
+    text = str(error).split("\n=== Streaming Query ===")[0]
+    _, carried, trace = text.partition(_TRACEBACK)
+    return carried + trace if carried else "".join(traceback.format_exception(error))
+
+
+def _line(place: int) -> bytes:
+    """The first line, and nothing behind it: what is left there is waited for."""
+    found = bytearray()
+    while not found.endswith(b"\n"):
+        piece = os.read(place, 1)
+        if not piece:
+            raise ConnectError("there is no job on standard input")
+        found += piece
+    return bytes(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
