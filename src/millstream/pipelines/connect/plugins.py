@@ -58,12 +58,12 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
     "PostgresSource": ("sources.postgres:PostgresSource", "io.debezium.connector.postgresql.PostgresConnector"),
 }
 _SINKS: Mapping[str, tuple[str, ...]] = {
-    "DeltaSink": ("sinks.lake:DeltaSink",),
+    "DeltaSink": ("sinks.lake.delta:DeltaSink",),
     "FileSink": ("sinks.file:FileSink",),
     "HttpSink": ("sinks.http:HttpSink",),
-    "IcebergSink": ("sinks.lake:IcebergSink",),
+    "IcebergSink": ("sinks.lake.iceberg:IcebergSink",),
     "JdbcSink": ("sinks.jdbc:JdbcSink", "io.confluent.connect.jdbc.JdbcSinkConnector"),
-    "ParquetSink": ("sinks.lake:ParquetSink",),
+    "ParquetSink": ("sinks.lake.parquet:ParquetSink",),
 }
 #: Kafka's name below org.apache.kafka.connect -> module:Class below this package.
 _CONVERTERS: Mapping[str, str] = {
@@ -188,7 +188,7 @@ def _find(kinds: tuple[Kind, ...], name: str, base: type[Any], plural: str) -> t
     if not dot:
         raise Misconfigured(
             f"Failed to find any class that implements {base.__name__} and which name matches {name}, "
-            f"available {plural} are: {', '.join(names(*kinds))}"
+            f"available {plural} are: {', '.join(one.rpartition('.')[2] for one in names(*kinds))}"
         )
     found = _attribute(module, class_name, name)
     if not isinstance(found, type) or not issubclass(found, base):

@@ -266,15 +266,4 @@ OFFSETS_TOPIC = Option[str | None](
     width="LONG",
     display="Offsets topic",
 )
-TOPIC_CREATION_GROUPS = Option[tuple[str, ...]](
-    "topic.creation.groups",
-    LIST,
-    default=(),
-    check=_UNIQUE,
-    doc="Groups of topics that are made alike; topic.creation.GROUP.* says how.",
-    importance="LOW",
-    group="Topic Creation",
-    width="LONG",
-    display="Topic Creation Groups",
-)
-SOURCE: tuple[Option[Any], ...] = (*COMMON, TOPIC_CREATION_GROUPS, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC)
+SOURCE: tuple[Option[Any], ...] = (*COMMON, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC)

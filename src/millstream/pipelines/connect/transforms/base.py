@@ -43,6 +43,11 @@ class Predicate:
     def __init__(self, config: Config) -> None:
         self.config = config
 
+    @classmethod
+    def check(cls, config: Config) -> Mapping[str, str]:
+        """What is wrong with options that each are right, by the option to blame."""
+        return {}
+
     def test(self, record: Record) -> bool:
         """Whether it holds."""
         raise NotImplementedError
