@@ -56,6 +56,7 @@ COMMANDS = (
     Command(
         "pipeline run", "millstream.cli.pipeline.run", "Run a pipeline on Spark, and keep it running.", online=False
     ),
+    Command("mirror", "millstream.cli.mirror", "Mirror topics between clusters.", online=False),
     Command("version", "millstream.cli.version", "Print the version.", online=False),
 )
 

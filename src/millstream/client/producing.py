@@ -150,7 +150,7 @@ async def produce_as(
         topic = await cluster.topic(tp.topic)
         version = version_by_name_or_id(connection, ProduceRequest, topic.id)
         if transactional_id is not None and version < IMPLICIT_FROM:
-            await _add_partition(coordinators, transactional_id, producer, tp)
+            await add_partition(coordinators, transactional_id, producer, tp)
         request = produce_request(tp, topic.id, records, ACKS_ALL, int(cluster.timeout_s * 1000))
         request.transactional_id = transactional_id
         answer = await connection.call(request, ProduceResponse, version=version, timeout_s=cluster.timeout_s)
@@ -164,9 +164,11 @@ async def produce_as(
     return await cluster.retrying([tp.topic], attempt)
 
 
-async def _add_partition(
+async def add_partition(
     coordinators: Coordinators, transactional_id: str, producer: ProducerId, tp: TopicPartition
 ) -> None:
+    """Let the partition belong to the open transaction, where a produce does not do that by itself."""
+
     def codes(answer: AddPartitionsToTxnResponse) -> list[int]:
         return [
             row.partition_error_code

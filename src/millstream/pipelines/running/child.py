@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 #: How long a process's last words are waited for once it has ended: its children may hold its pipes a little longer.
@@ -12,6 +13,9 @@ LAST_WORDS_S = 2.0
 LINE_BYTES_MAX = 1 << 24
 #: Lines of standard error that are kept, for when it dies without a report.
 LINES_KEPT = 40
+#: What Java and Spark say at each start, and nobody needs to know.
+NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 class Child:
@@ -105,6 +109,17 @@ class Child:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         last = next((line.strip() for line in reversed(self.said) if line.strip()), "")
         return how + (f" ({last})" if last and code > 0 else "")
+
+
+def surroundings(given: Mapping[str, str], folders: Sequence[str], log_level: str) -> dict[str, str]:
+    """What a process on Spark and its children find: what these folders hold of Python, and how much Spark logs."""
+    return {
+        "LOG4J_CONFIGURATION_FILE": str(_LOGGING),
+        **given,
+        "MILLSTREAM_SPARK_LOG_LEVEL": log_level,
+        "PYTHONPATH": os.pathsep.join(filter(None, (*folders, given.get("PYTHONPATH")))),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 async def _pass_on(reader: int, hear: Callable[[bytes], None]) -> None:

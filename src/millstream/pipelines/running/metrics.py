@@ -35,8 +35,9 @@ _SHOWN: dict[Metric, Callable[[Totals], int]] = {
 class PipelineMetrics:
     """The numbers of one pipeline."""
 
-    def __init__(self, pipeline: str) -> None:
-        self.metrics = Metrics(METRICS)
+    def __init__(self, pipeline: str, metrics: Metrics | None = None) -> None:
+        """``metrics`` are given where several pipelines have theirs on one page."""
+        self.metrics = metrics or Metrics(METRICS)
         self._pipeline = pipeline
         self.up = self.metrics.cell(UP, pipeline)
         self.restarts = self.metrics.cell(RESTARTS, pipeline)

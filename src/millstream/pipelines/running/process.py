@@ -74,7 +74,7 @@ def main() -> int:
         queries = [declared.start(definition_of(job), job, spark)] if job.is_declared else script.start(job.file, spark)
         is_building = False
         tell(Started(tuple(query.name for query in queries)))
-        _watch(queries, teller, _is_told_to_stop)
+        watch(queries, teller, is_told_to_stop)
         spark.streams.removeListener(teller)
         spark.stop()
     except Exception as error:
@@ -100,7 +100,7 @@ def defaults(job: Job) -> dict[str, str]:
     return {} if job.master.startswith(CONNECT) else found
 
 
-def _is_told_to_stop() -> bool:
+def is_told_to_stop() -> bool:
     """Whether standard input has ended; a little is waited for it."""
     ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
     return bool(ready) and not os.read(sys.stdin.fileno(), 1)
@@ -110,7 +110,7 @@ def _rest() -> None:
     select.select([], [], [], STOPPING_LOOK_S)
 
 
-def _watch(queries: list[Any], teller: Teller, is_told_to_stop: Callable[[], bool]) -> None:
+def watch(queries: list[Any], teller: Teller, is_told_to_stop: Callable[[], bool]) -> None:
     """Return when all queries have ended; when one failed or we are told to stop, the others end behind their batch."""
     marks: dict[str, int] | None = None
     failure: BaseException | None = None

@@ -2,54 +2,26 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
-from pathlib import Path
-from typing import Protocol
 
-from millstream.metrics.prometheus import CONTENT_TYPE, lines
+from millstream.metrics.metric import Metrics
 from millstream.model.clock import Clock
-from millstream.net.http import HttpPeer, Page, pages_handler, plain
-from millstream.pipelines.running.child import Child
+from millstream.pipelines.running.child import NOISE, Child, surroundings
 from millstream.pipelines.running.failures import PipelineError
+from millstream.pipelines.running.front import Display, Front
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import PipelineMetrics
 from millstream.pipelines.running.progress import Progress
 from millstream.pipelines.running.reports import Batch, Failed, Started, decode
 from millstream.pipelines.running.restarts import Restarts
 
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the micro-batch under way may take to end once we are told to stop.
 STOP_TIMEOUT_S = 60.0
-TURN_S = 60.0
-#: What Java and Spark say at each start, and nobody needs to know.
-NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
 #: What runs a job; the job and the descriptor to report on are its arguments.
 PROCESS = (sys.executable, "-m", "millstream.pipelines.running.process")
-_LOGGING = Path(__file__).with_name("log4j2.properties")
-
-
-class Display(Protocol):
-    """Where a person, or a log, sees how it goes."""
-
-    #: How often ``show`` wants to be called.
-    every_s: float
-
-    def show(self, progress: Progress, passed_s: float) -> None:
-        """How far the queries are."""
-        ...
-
-    def say(self, line: str) -> None:
-        """Something that happened."""
-        ...
-
-    def error(self, line: str) -> None:
-        """A line that the pipeline wrote to standard error."""
-        ...
 
 
 @dataclass
@@ -72,10 +44,13 @@ class Supervisor:
         chance: Callable[[], float],
         log_level: str = "fatal",
         command: Sequence[str] = PROCESS,
+        progress: Progress | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
+        """``progress`` and ``metrics`` are given where several share them."""
         self.job = job
-        self.progress = Progress()
-        self.metrics = PipelineMetrics(job.name)
+        self.progress = progress or Progress()
+        self.metrics = PipelineMetrics(job.name, metrics)
         self._display = display
         self._restarts = restarts
         self._clock = clock
@@ -85,26 +60,17 @@ class Supervisor:
         self._child: Child | None = None
         self._stops = 0
         self._stopping = asyncio.Event()
-        self._peers: set[HttpPeer] = set()
 
     async def run(self, metrics_at: tuple[str, int] | None = None) -> None:
         """Return when all queries have ended, or when told to stop; PipelineError when it cannot go on."""
-        loop = asyncio.get_running_loop()
-        for number in STOPS:
-            loop.add_signal_handler(number, self.stop)
-        server = await self._listen(*metrics_at) if metrics_at else None
-        beside = [asyncio.create_task(self._show()), asyncio.create_task(self._turn())]
-        try:
-            await self._keep_running()
-        finally:
-            for task in beside:
-                task.cancel()
-            if server is not None:
-                server.close()
-            for peer in list(self._peers):
-                peer.close()
-            for number in STOPS:
-                loop.remove_signal_handler(number)
+        front = Front(self._display, self._clock, self.progress, self.metrics.metrics, lambda: self.is_up, self.stop)
+        async with front.open(metrics_at):
+            await self.keep_running()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the queries run."""
+        return bool(self.metrics.up.value)
 
     def stop(self) -> None:
         """End it behind the micro-batch under way; told again, at once."""
@@ -113,7 +79,8 @@ class Supervisor:
         if self._stops > 1 and self._child is not None:
             self._child.kill()
 
-    async def _keep_running(self) -> None:
+    async def keep_running(self) -> None:
+        """The same as ``run``, with nobody to look on: for one of several."""
         while not self._stopping.is_set():
             self._restarts.started()
             fall = await self._run_once()
@@ -177,43 +144,7 @@ class Supervisor:
         if not line.startswith(NOISE) and not self._stopping.is_set():
             self._display.error(line)
 
-    async def _show(self) -> None:
-        before_s = self._clock.monotonic_s()
-        while True:
-            await asyncio.sleep(self._display.every_s)
-            now_s = self._clock.monotonic_s()
-            if self.progress.queries:
-                self._display.show(self.progress, now_s - before_s)
-            before_s = now_s
-
-    async def _turn(self) -> None:
-        while True:
-            await asyncio.sleep(TURN_S)
-            self.metrics.metrics.turn()
-
-    async def _listen(self, host: str, port: int) -> asyncio.Server:
-        """Show the metrics there."""
-        pages: Mapping[str, Callable[[], Page]] = {
-            "/metrics": lambda: Page(HTTPStatus.OK, CONTENT_TYPE, lines(self.metrics.metrics)),
-            "/health/live": lambda: plain(HTTPStatus.OK),
-            "/health/ready": lambda: plain(HTTPStatus.OK if self.metrics.up.value else HTTPStatus.SERVICE_UNAVAILABLE),
-        }
-        loop = asyncio.get_running_loop()
-        try:
-            server = await loop.create_server(lambda: HttpPeer(pages_handler(pages), self._peers), host, port)
-        except OSError as error:
-            raise PipelineError(f"--metrics-port {port}: {error.strerror}") from None
-        self._display.say(f"metrics {host}:{server.sockets[0].getsockname()[1]}")
-        return server
-
 
 def environment(given: Mapping[str, str], job: Job, log_level: str) -> dict[str, str]:
     """What the process and its children find: the file's neighbours, and how much Spark logs."""
-    folder = os.path.dirname(os.path.abspath(job.file))
-    return {
-        "LOG4J_CONFIGURATION_FILE": str(_LOGGING),
-        **given,
-        "MILLSTREAM_SPARK_LOG_LEVEL": log_level,
-        "PYTHONPATH": os.pathsep.join(filter(None, (folder, given.get("PYTHONPATH")))),
-        "PYTHONUNBUFFERED": "1",
-    }
+    return surroundings(given, [os.path.dirname(os.path.abspath(job.file))], log_level)

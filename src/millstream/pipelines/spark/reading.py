@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from millstream.client.cluster import RETRY_PAUSE_S, STALE, StaleMetadata
+from millstream.client.cluster import RETRY_PAUSE_S, STALE, Cluster, StaleMetadata
 from millstream.client.partitions import EARLIEST, Fetched, fetch, list_offsets
 from millstream.client.wire import ConnectionLost, Unreachable
 from millstream.model.errors import ErrorCode, ProtocolError
@@ -39,6 +39,40 @@ def _cluster_of(options: SourceOptions) -> BlockingCluster:
     if key not in _clusters:
         _clusters[key] = BlockingCluster(*key)
     return _clusters[key]
+
+
+async def fetch_from(
+    cluster: Cluster, tp: TopicPartition, offset: int, *, stop: int, bytes_max: int, isolation: int
+) -> Fetched:
+    """Batches from ``offset`` on, or the refusal OFFSET_OUT_OF_RANGE; whatever may pass is waited for."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + cluster.timeout_s
+    while True:
+        fault: Exception
+        try:
+            connection = await cluster.leader(tp)
+            (row,) = await fetch(
+                cluster,
+                connection,
+                {tp: offset},
+                bytes_max=bytes_max,
+                partition_bytes_max=bytes_max,
+                wait_ms=_WAIT_MS,
+                isolation=isolation,
+            )
+            if row.error_code is ErrorCode.OFFSET_OUT_OF_RANGE or (not row.error_code and len(row.records)):
+                return row
+            fault = ProtocolError(row.error_code, f"partition {tp}")
+            if not row.error_code:
+                fault = TimeoutError(f"partition {tp} gave nothing at offset {offset}, before {stop}")
+            elif row.error_code not in STALE:
+                raise fault
+        except (StaleMetadata, Unreachable, ConnectionLost) as error:
+            fault = error
+        if loop.time() >= deadline_s:
+            raise fault
+        cluster.forget([tp.topic])
+        await asyncio.sleep(RETRY_PAUSE_S)
 
 
 class _Fetcher:
@@ -79,36 +113,14 @@ class _Fetcher:
                 under_way.cancel()
 
     async def _fetch(self, offset: int) -> Fetched:
-        """Batches from ``offset`` on, or the refusal OFFSET_OUT_OF_RANGE; whatever may pass is waited for."""
-        cluster, tp = self._blocking.cluster, self._tp
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + cluster.timeout_s
-        while True:
-            fault: Exception
-            try:
-                connection = await cluster.leader(tp)
-                (row,) = await fetch(
-                    cluster,
-                    connection,
-                    {tp: offset},
-                    bytes_max=self._bytes_max,
-                    partition_bytes_max=self._bytes_max,
-                    wait_ms=_WAIT_MS,
-                    isolation=self._options.isolation,
-                )
-                if row.error_code is ErrorCode.OFFSET_OUT_OF_RANGE or (not row.error_code and len(row.records)):
-                    return row
-                fault = ProtocolError(row.error_code, f"partition {tp}")
-                if not row.error_code:
-                    fault = TimeoutError(f"partition {tp} gave nothing at offset {offset}, before {self._stop}")
-                elif row.error_code not in STALE:
-                    raise fault
-            except (StaleMetadata, Unreachable, ConnectionLost) as error:
-                fault = error
-            if loop.time() >= deadline_s:
-                raise fault
-            cluster.forget([tp.topic])
-            await asyncio.sleep(RETRY_PAUSE_S)
+        return await fetch_from(
+            self._blocking.cluster,
+            self._tp,
+            offset,
+            stop=self._stop,
+            bytes_max=self._bytes_max,
+            isolation=self._options.isolation,
+        )
 
     def _after_loss(self, refused: Fetched) -> int:
         """Where to go on after an offset that is not there, unless that is an error."""

@@ -95,7 +95,7 @@ def test_markers_and_aborted_records_are_left_out_and_committed_ones_are_not() -
 
 
 def test_a_brokers_time_becomes_the_records_own() -> None:
-    [outgoing], _ = passed(stored(records_from(0, 3), append_time_ms=NOW_MS + 99))  # type: ignore[arg-type]
+    [outgoing], _ = passed(stored(records_from(0, 3), append_time_ms=NOW_MS + 99))
     assert [record.timestamp for record in decode_batch(outgoing.batch)] == [NOW_MS + 99] * 3
     assert not header_at(outgoing.batch).attributes & 0x08
 

@@ -186,6 +186,10 @@ class Driver:
                 return
             answer = await self._steps[type(step)](step)
 
+    async def last_decision(self) -> Decision:
+        """What the query's last batch is made of."""
+        return await self._decisions.read(self._query)
+
     async def forget(self) -> None:
         """Drop the query's decision, when nobody will ever ask for it again."""
         await self._write(None)

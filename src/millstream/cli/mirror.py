@@ -1,0 +1,88 @@
+"""Mirror topics between clusters, and keep them mirrored, as a file with MirrorMaker 2's names says.
+
+The file names clusters and flows: clusters = A, B; A.bootstrap.servers = …; A->B.enabled = true. Each flow runs in a
+process of its own on Spark, exactly once, and is started again when it falls. Ctrl-C ends all behind the micro-batch
+under way, pressed again at once; a kill or a hang-up of the terminal end them too. docs/mirror.md has the rest.
+"""
+
+import argparse
+
+from millstream.cli.failure import CommandFailed
+from millstream.cli.options import add_setting_option, not_negative, positive_seconds
+from millstream.cli.pipeline.run import DEFAULT_EVERY_S, LOG_LEVELS, METRICS_HOST
+
+DEFAULT_CHECKPOINT = "millstream-checkpoints/mirror"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--master", default="local[*]", metavar="URL", help="Spark's master (%(default)s)")
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", default=DEFAULT_CHECKPOINT, help="keep the progress here (%(default)s)"
+    )
+    add_setting_option(parser, "a setting of Spark, such as spark.driver.memory=1g; may be repeated")
+    parser.add_argument(
+        "--restarts", type=not_negative, metavar="N", help="give up when a flow falls more than N times in a row"
+    )
+    group = parser.add_argument_group("watching")
+    group.add_argument("-q", "--quiet", action="store_true", help="say nothing but what goes wrong")
+    group.add_argument(
+        "--every",
+        dest="every_s",
+        type=positive_seconds,
+        default=DEFAULT_EVERY_S,
+        metavar="SECONDS",
+        help="how often progress is printed where there is no terminal (default: %(default).0f)",
+    )
+    group.add_argument("--metrics-port", type=_port, metavar="N", help="show /metrics and /health over HTTP here")
+    group.add_argument(
+        "--log-level", choices=LOG_LEVELS, default="fatal", help="what Spark logs (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+    import importlib.util
+    import random
+
+    from millstream.cli.pipeline.display import Terminal
+    from millstream.model.clock import SystemClock
+    from millstream.pipelines.mirror.definition import read_mirror
+    from millstream.pipelines.mirror.supervising import Flows, jobs_of
+    from millstream.pipelines.running.failures import PipelineError
+    from millstream.pipelines.running.lock import held
+    from millstream.pipelines.running.restarts import Restarts
+
+    try:
+        mirror = read_mirror(args.file)
+        if importlib.util.find_spec("pyspark") is None:
+            raise CommandFailed("mirrors run on PySpark, which is not installed; pip install 'millstream[spark]'")
+        display = Terminal("mirror", every_s=args.every_s, quiet=args.quiet)
+        for warning in mirror.warnings:
+            display.error(warning)
+        jobs = jobs_of(mirror, args.file, args.checkpoint, args.master, dict(args.settings))
+        clock = SystemClock()
+        before_s = clock.monotonic_s()
+
+        async def supervise() -> Flows:
+            flows = Flows(
+                jobs, display, lambda: Restarts(falls_max=args.restarts), clock, random.random, args.log_level
+            )
+            await flows.run(None if args.metrics_port is None else (METRICS_HOST, args.metrics_port))
+            return flows
+
+        try:
+            with held(args.checkpoint):
+                flows = asyncio.run(supervise())
+        finally:
+            display.done()
+    except PipelineError as error:
+        raise CommandFailed(str(error)) from None
+    display.say(flows.progress.summary(clock.monotonic_s() - before_s))
+    return 0
+
+
+def _port(text: str) -> int:
+    from millstream.cli.serve import port
+
+    return port(text)
