@@ -57,6 +57,7 @@ COMMANDS = (
         "pipeline run", "millstream.cli.pipeline.run", "Run a pipeline on Spark, and keep it running.", online=False
     ),
     Command("mirror", "millstream.cli.mirror", "Mirror topics between clusters.", online=False),
+    Command("connect", "millstream.cli.connect", "Run connectors, with Kafka Connect's REST API.", online=False),
     Command("version", "millstream.cli.version", "Print the version.", online=False),
 )
 

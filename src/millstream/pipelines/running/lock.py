@@ -11,7 +11,7 @@ NAME = ".millstream-pipeline.lock"
 
 
 @contextmanager
-def held(checkpoint: str) -> Iterator[None]:
+def held(checkpoint: str, option: str = "--checkpoint", what: str = "this pipeline") -> Iterator[None]:
     """Hold a checkpoint folder; PipelineError when another process does. A URL is not watched."""
     if "://" in checkpoint:
         yield
@@ -20,13 +20,13 @@ def held(checkpoint: str) -> Iterator[None]:
         os.makedirs(checkpoint, exist_ok=True)
         file = os.open(os.path.join(checkpoint, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise PipelineError(f"--checkpoint {checkpoint}: {error.strerror}") from None
+        raise PipelineError(f"{option} {checkpoint}: {error.strerror}") from None
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.read(file, 32).decode(errors="replace").strip() or "another"
-            raise PipelineError(f"--checkpoint {checkpoint}: process {owner} runs this pipeline already") from None
+            raise PipelineError(f"{option} {checkpoint}: process {owner} runs {what} already") from None
         os.truncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -74,17 +74,20 @@ def test_a_target_of_an_older_worker_is_understood() -> None:
 
 
 def test_statuses_are_written_and_read_as_connect_does() -> None:
-    running, failed = Status(State.RUNNING, "h:1", "", 3), Status(State.FAILED, "h:1", "Traceback\n…", 3)
+    running, failed = Status(State.RUNNING, "h:1", "", 3, "1.0"), Status(State.FAILED, "h:1", "Traceback\n…", 3)
     entries = [
         statuses.connector_entry("a-b", running),
         statuses.task_entry("a-b", 0, failed),
         statuses.topic_entry("a-b", "orders", 17),
     ]
     assert entries == [
-        Entry(b"status-connector-a-b", b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3}'),
+        Entry(
+            b"status-connector-a-b",
+            b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3,"version":"1.0"}',
+        ),
         Entry(
             b"status-task-a-b-0",
-            '{"state":"FAILED","trace":"Traceback\\n…","worker_id":"h:1","generation":3}'.encode(),
+            '{"state":"FAILED","trace":"Traceback\\n…","worker_id":"h:1","generation":3,"version":null}'.encode(),
         ),
         Entry(
             b"status-topic-orders:connector-a-b",

@@ -19,6 +19,8 @@ class Status(NamedTuple):
     trace: str = ""
     #: Which of its runs this is of; what Connect numbers the rebalances of its workers by.
     generation: int = 0
+    #: Of the connector's class.
+    version: str = ""
 
 
 class Statuses:
@@ -62,12 +64,13 @@ class Statuses:
 
 
 def _status(value: Any, key: str) -> Status:
-    trace = value.get("trace") if isinstance(value, dict) else None
+    trace, version = (value.get("trace"), value.get("version")) if isinstance(value, dict) else (None, None)
     try:
         state = State(named(value, "state", str, key))
     except ValueError:
         raise BadEntry(f"the record with the key {key!r} has a state that is none") from None
-    return Status(state, named(value, "worker_id", str, key), trace or "", named(value, "generation", int, key))
+    worker_id, generation = named(value, "worker_id", str, key), named(value, "generation", int, key)
+    return Status(state, worker_id, trace or "", generation, version or "")
 
 
 def connector_entry(name: str, status: Status | None) -> Entry:
@@ -94,4 +97,5 @@ def _document(status: Status | None) -> Any:
         "trace": status.trace or None,
         "worker_id": status.worker_id,
         "generation": status.generation,
+        "version": status.version or None,
     }

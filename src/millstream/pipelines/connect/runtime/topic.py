@@ -10,6 +10,7 @@ from millstream.client.partitioner import partition_of
 from millstream.client.partitions import ACKS_ALL, EARLIEST, LATEST, READ_COMMITTED, list_offsets, produce
 from millstream.client.reader import Reader
 from millstream.client.wire import ConnectionLost
+from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
@@ -25,9 +26,10 @@ READ_WAIT_MS = 100
 class KeptTopic:
     """A topic, and what ``replay`` made of its records up to the last ``refresh``."""
 
-    def __init__(self, cluster: Cluster, name: str, replay: Callable[[Entry], None]) -> None:
+    def __init__(self, cluster: Cluster, name: str, replay: Callable[[Entry], None], clock: Clock) -> None:
         self.name = name
         self._cluster = cluster
+        self._clock = clock
         self._replay = replay
         self._positions: dict[TopicPartition, int] = {}
         self._lock = asyncio.Lock()
@@ -57,7 +59,8 @@ class KeptTopic:
             shares: dict[TopicPartition, list[Record]] = {}
             for each in entries:
                 tp = TopicPartition(self.name, partition_of(each.key, len(self._positions)))
-                shares.setdefault(tp, []).append(Record(key=each.key, value=each.value))
+                record = Record(timestamp=self._clock.now_ms(), key=each.key, value=each.value)
+                shares.setdefault(tp, []).append(record)
             for tp, records in shares.items():
                 await self._produce(tp, encode_batch(records))
             await self._read()

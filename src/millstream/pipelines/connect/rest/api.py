@@ -1,0 +1,65 @@
+"""The API: a request's route found and followed, whatever goes wrong answered in Connect's shape."""
+
+import asyncio
+import logging
+from http import HTTPStatus
+
+from millstream.model.errors import ProtocolError
+from millstream.net.http import Page, Request
+from millstream.pipelines.connect.rest import routes
+from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusal
+from millstream.pipelines.connect.rest.levels import Levels
+from millstream.pipelines.connect.runtime.refusals import Refused
+from millstream.pipelines.connect.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+#: As long as Connect lets a request take.
+REQUEST_TIMEOUT_S = 90.0
+WITH_BODY = ("POST", "PUT", "PATCH")
+
+
+class Api:
+    """What answers requests."""
+
+    def __init__(self, worker: Worker, levels: Levels) -> None:
+        self.worker = worker
+        self.levels = levels
+        self.is_ready = False
+
+    async def answer(self, request: Request) -> Page:
+        """The answer to any request at all."""
+        found = routes.found(request.path)
+        if not found:
+            return _plain(HTTPStatus.NOT_FOUND)
+        method = "GET" if request.method == "HEAD" else request.method
+        allowed = ",".join([*found, "OPTIONS", *(["HEAD"] if "GET" in found else [])])
+        if method == "OPTIONS":
+            return Page(HTTPStatus.OK, JSON, (), {"Allow": allowed})
+        if method not in found:
+            return _plain(HTTPStatus.METHOD_NOT_ALLOWED, Allow=allowed)
+        content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.body and content not in (JSON, "") and method in WITH_BODY:
+            return _plain(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        route, named = found[method]
+        if not self.is_ready and named:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "Worker is still starting up.")
+        return await self._follow(route, Call(named, request.query, request.body))
+
+    async def _follow(self, route: routes.Route, call: Call) -> Page:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                return await route.handle(self, call)
+        except Refused as refused:
+            return refusal(refused)
+        except TimeoutError:
+            return error(HTTPStatus.INTERNAL_SERVER_ERROR, "Request timed out")
+        except (ProtocolError, OSError) as fault:
+            return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(fault))
+        except Exception as fault:
+            logger.exception("%s %s went wrong", route.method, route.path)
+            return error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(fault).__name__}: {fault}")
+
+
+def _plain(status: HTTPStatus, **headers: str) -> Page:
+    return error(status, f"HTTP {status.value} {status.phrase}", **headers)

@@ -1,0 +1,221 @@
+"""/connectors: made, shown, changed, paused, stopped, started again, deleted."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from millstream.net.http import Page
+from millstream.pipelines.connect import validation
+from millstream.pipelines.connect.errors import Misconfigured
+from millstream.pipelines.connect.rest.exchange import Call, answer, nothing
+from millstream.pipelines.connect.runtime.lifecycle import View
+from millstream.pipelines.connect.runtime.refusals import bad_request, not_found
+from millstream.pipelines.connect.runtime.showing import status_document
+from millstream.pipelines.connect.runtime.states import INITIAL, Target
+from millstream.pipelines.connect.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from millstream.pipelines.connect.rest.api import Api
+
+CREATE_FIELDS = frozenset({"name", "config", "initial_state"})
+
+
+def _name(call: Call) -> str:
+    return call.named["connector"]
+
+
+def _info(worker: Worker, name: str) -> dict[str, Any]:
+    count = len(worker.tasks(name))
+    return {
+        "name": name,
+        "config": worker.config(name),
+        "tasks": [{"connector": name, "task": number} for number in range(count)],
+        "type": worker.kind(name).type,
+    }
+
+
+def _status(worker: Worker, name: str, view: View | None = None) -> dict[str, Any]:
+    now, count = worker.view(name)
+    return status_document(name, worker.kind(name), view or now, count, worker.settings.worker_id)
+
+
+async def listed(api: "Api", call: Call) -> Page:
+    """GET /connectors, with what ``?expand`` asks for."""
+    worker, wanted = api.worker, {word for value in call.values("expand") for word in value.split(",")}
+    if "expand" not in call.query:
+        return answer(worker.names)
+    shown: dict[str, Callable[[str], Any]] = {"status": partial(_status, worker), "info": partial(_info, worker)}
+    return answer({name: {word: show(name) for word, show in shown.items() if word in wanted} for name in worker.names})
+
+
+async def create(api: "Api", call: Call) -> Page:
+    """POST /connectors"""
+    document = call.document(parse_int=str, parse_float=str)
+    if unknown := sorted(document.keys() - CREATE_FIELDS):
+        raise bad_request(f"Unrecognized field {unknown[0]!r}: there are {', '.join(sorted(CREATE_FIELDS))}")
+    given = document.get("config")
+    if not isinstance(given, dict):
+        raise bad_request("The connector's config must be given as an object under 'config'")
+    initial = document.get("initial_state")
+    if initial is not None and str(initial).upper() not in INITIAL:
+        raise bad_request(f"The initial state {initial!r} is none of {', '.join(INITIAL)}")
+    name = str(document.get("name") or "").strip()
+    config = _with_name(name, call.config(given))
+    await _check(api, config)
+    target = INITIAL[str(initial).upper()] if initial is not None else None
+    await api.worker.put(name, config, target, may_replace=False)
+    return _made(api.worker, name)
+
+
+async def info(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME"""
+    return answer(_info(api.worker, _name(call)))
+
+
+async def config(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/config"""
+    return answer(api.worker.config(_name(call)))
+
+
+async def put_config(api: "Api", call: Call) -> Page:
+    """PUT /connectors/NAME/config: made or changed."""
+    name = _name(call)
+    given = _with_name(name, call.config())
+    await _check(api, given)
+    is_new = await api.worker.put(name, given)
+    return _made(api.worker, name) if is_new else answer(_info(api.worker, name))
+
+
+async def patch_config(api: "Api", call: Call) -> Page:
+    """PATCH /connectors/NAME/config: some of it changed, what is null taken out."""
+    name = _name(call)
+    patched = {**api.worker.config(name), **call.config(may_be_null=True)}
+    given = {key: value for key, value in patched.items() if value is not None}
+    await _check(api, given)
+    await api.worker.put(name, given)
+    return answer(_info(api.worker, name))
+
+
+async def delete(api: "Api", call: Call) -> Page:
+    """DELETE /connectors/NAME"""
+    await api.worker.delete(_name(call))
+    return nothing()
+
+
+async def status(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/status"""
+    return answer(_status(api.worker, _name(call)))
+
+
+async def tasks(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/tasks"""
+    name = _name(call)
+    found = enumerate(api.worker.tasks(name))
+    return answer([{"id": {"connector": name, "task": number}, "config": task} for number, task in found])
+
+
+async def tasks_config(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/tasks-config, which Connect had until its version 4."""
+    name = _name(call)
+    return answer({f"{name}-{number}": task for number, task in enumerate(api.worker.tasks(name))})
+
+
+async def task_status(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/tasks/N/status"""
+    name, number = _name(call), _task(call)
+    found = _status(api.worker, name)["tasks"] if name in api.worker.names else []
+    if number >= len(found):
+        raise not_found(f"No status found for task {name}-{number}")
+    return answer(found[number])
+
+
+async def restart_task(api: "Api", call: Call) -> Page:
+    """POST /connectors/NAME/tasks/N/restart"""
+    await api.worker.restart_task(_name(call), _task(call))
+    return nothing()
+
+
+async def restart(api: "Api", call: Call) -> Page:
+    """POST /connectors/NAME/restart: with the tasks, or only what failed, where that is asked for."""
+    name, worker = _name(call), api.worker
+    include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
+    view = await worker.restart(name, include_tasks=include_tasks, only_failed=only_failed)
+    if not include_tasks and not only_failed:
+        return nothing()
+    return answer(_status(worker, name, view), HTTPStatus.ACCEPTED)
+
+
+async def pause(api: "Api", call: Call) -> Page:
+    """PUT /connectors/NAME/pause"""
+    await api.worker.want(_name(call), Target.PAUSED)
+    return nothing(HTTPStatus.ACCEPTED)
+
+
+async def resume(api: "Api", call: Call) -> Page:
+    """PUT /connectors/NAME/resume"""
+    await api.worker.want(_name(call), Target.STARTED)
+    return nothing(HTTPStatus.ACCEPTED)
+
+
+async def stop(api: "Api", call: Call) -> Page:
+    """PUT /connectors/NAME/stop"""
+    await api.worker.want(_name(call), Target.STOPPED)
+    return nothing()
+
+
+async def topics(api: "Api", call: Call) -> Page:
+    """GET /connectors/NAME/topics"""
+    return answer({_name(call): {"topics": api.worker.topics(_name(call))}})
+
+
+async def reset_topics(api: "Api", call: Call) -> Page:
+    """PUT /connectors/NAME/topics/reset"""
+    api.worker.reset_topics(_name(call))
+    return nothing(HTTPStatus.ACCEPTED)
+
+
+def _made(worker: Worker, name: str) -> Page:
+    place = f"http://{worker.settings.worker_id}/connectors/{quote(name, safe='')}"
+    return answer(_info(worker, name), HTTPStatus.CREATED, Location=place)
+
+
+def _task(call: Call) -> int:
+    """The task's number; a path with none is no path."""
+    text = call.named["task"]
+    if not (text.isascii() and text.isdigit()):
+        raise not_found("HTTP 404 Not Found")
+    return int(text)
+
+
+def _with_name(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The config with the connector's name in it, which must be the one it was named by."""
+    said = given.get("name")
+    if said is not None and said != name:
+        raise bad_request(f"Connector name configuration ({said}) doesn't match connector name in the URL ({name})")
+    return {**given, "name": name}
+
+
+async def _check(api: "Api", given: Mapping[str, str]) -> None:
+    """Refused, with everything that is wrong, where a config cannot work."""
+    if not given.get("connector.class"):
+        raise bad_request(f"Connector config {{name={given['name']}}} contains no connector type")
+    try:
+        found = await asyncio.to_thread(validation.validate, {**api.worker.settings.defaults, **given})
+    except Misconfigured as error:
+        raise bad_request(str(error)) from None
+    if not found["error_count"]:
+        return
+    errors = [error for each in found["configs"] for error in each["value"]["errors"]]
+    raise bad_request(
+        "\n".join(
+            [
+                f"Connector configuration is invalid and contains the following {found['error_count']} error(s):",
+                *errors,
+                "You can also find the above list of errors at the endpoint "
+                "`/connector-plugins/{connectorType}/config/validate`",
+            ]
+        )
+    )
