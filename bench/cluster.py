@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from bench import clusters, outages, processes, runner
+from bench import clusters, failover, outages, processes, runner
 from bench.clusters import Cluster, Led
 from bench.stages import Turn
 from bench.table import LESS, MB, MB_PER_S, MILLIONS, MILLIS, MORE, SECONDS, THOUSANDS, Row
@@ -65,6 +65,7 @@ STAGES: dict[str, Callable[[Turn], runner.Figures]] = {
     "cluster-round-trips": round_trips,
     "cluster-starts": starts,
     **outages.STAGES,
+    **failover.STAGES,
 }
 
 ROWS = [
@@ -77,4 +78,5 @@ ROWS = [
     Row("cluster_up", "up, and the first topic there", "librdkafka", SECONDS, LESS),
     Row("cluster_rss", "resident memory of a broker after start", "none", MB, LESS, limit=80e6),
     *outages.ROWS,
+    *failover.ROWS,
 ]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.compatibility import apache_kafka
 
+from bench import processes
 from bench.servers import PROJECT, READY_TIMEOUT_S, STOP_TIMEOUT_S, Server
 from bench.table import KAFKA, MILLSTREAM
 
@@ -37,6 +37,14 @@ class Cluster(Server, Protocol):
 
     nodes: dict[int, Node]
 
+    def stop_one(self, number: int) -> None:
+        """Stop a broker as a signal does; returns when it has ended."""
+        ...
+
+    def start_one(self, number: int) -> None:
+        """Start a broker that was stopped, over the same folder; returns when it serves."""
+        ...
+
 
 class MillstreamCluster:
     """`millstream cluster up`."""
@@ -47,6 +55,9 @@ class MillstreamCluster:
         self.data, self.settings = data, settings
         self.nodes: dict[int, Node] = {}
         self._process: subprocess.Popen[str] | None = None
+        #: How each broker was started, and those that were started again.
+        self._commands: dict[int, list[str]] = {}
+        self._again: list[subprocess.Popen[str]] = []
 
     @property
     def address(self) -> str:
@@ -60,22 +71,36 @@ class MillstreamCluster:
         settings = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         command = ["cluster", "up", "--brokers", str(BROKERS), "--port", "0", "--data", str(self.data), *settings]
         started = time.perf_counter()
-        with open(self.data.with_name(self.data.name + ".out"), "ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "millstream", *command],
-                cwd=PROJECT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-            )
+        self._process = self._run([sys.executable, "-m", "millstream", *command])
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if found := _BROKER_LINE.match(line):
                 self.nodes[int(found[1])] = Node(int(found[2]), found[3])
             if line.startswith("ready "):
-                return time.perf_counter() - started
+                took_s = time.perf_counter() - started
+                self._commands = {number: processes.command(node.pid) for number, node in self.nodes.items()}
+                return took_s
         raise RuntimeError(f"the cluster ended while starting; see {self.data}.out")
+
+    def _run(self, command: list[str]) -> "subprocess.Popen[str]":
+        with open(self.data.with_name(self.data.name + ".out"), "ab") as output:
+            return subprocess.Popen(
+                command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, text=True
+            )
+
+    def stop_one(self, number: int) -> None:
+        strike(self.nodes[number], signal.SIGTERM)
+        processes.await_end(self.nodes[number].pid, STOP_TIMEOUT_S)
+
+    def start_one(self, number: int) -> None:
+        process = self._run(self._commands[number])
+        self._again.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("ready "):
+                self.nodes[number] = Node(process.pid, line.split()[1])
+                return
+        raise RuntimeError(f"broker {number} ended while starting; see {self.data}.out")
 
     def stop(self) -> None:
         if self._process is not None:
@@ -90,8 +115,10 @@ class MillstreamCluster:
             strike(node, signal.SIGKILL)
         self._process.terminate()  # It ends ZooKeeper, and itself.
         self._process.wait(STOP_TIMEOUT_S)
-        self._process = None
-        self.nodes = {}
+        for process in self._again:
+            process.kill()
+            process.wait()
+        self._process, self._again, self.nodes = None, [], {}
 
     def list_topics_command(self) -> list[str] | None:
         return None
@@ -145,6 +172,14 @@ class KafkaCluster:
                 self.data / str(number), port=port, heap=KAFKA_HEAP, settings=settings, cluster_id=cluster_id
             )
 
+    def stop_one(self, number: int) -> None:
+        self._brokers[number].stop()
+
+    def start_one(self, number: int) -> None:
+        broker = self._brokers[number]
+        broker.start()
+        self.nodes[number] = Node(broker.pid, broker.bootstrap)
+
     def stop(self) -> None:
         for broker in self._brokers.values():
             broker.stop()
@@ -176,17 +211,24 @@ class Led(NamedTuple):
     address: str
 
 
-def create_topic(cluster: Cluster, topic: str, partitions: int = 1) -> None:
-    """A topic with a replica on every broker; returns when each partition has a leader and all are in sync."""
+def create_topic(cluster: Cluster, topic: str, partitions: int = 1, homes: list[list[int]] | None = None) -> None:
+    """A topic with a replica on every broker; returns when each partition has a leader and all are in sync.
+
+    ``homes`` names each partition's brokers, its leader first; without, the server chooses.
+    """
     admin = AdminClient({"bootstrap.servers": cluster.address})
     configs = {"min.insync.replicas": str(MIN_IN_SYNC)}
-    made = admin.create_topics([NewTopic(topic, partitions, BROKERS, config=configs)], request_timeout=_ADMIN_TIMEOUT_S)
+    if homes is None:
+        wanted = NewTopic(topic, partitions, BROKERS, config=configs)
+    else:
+        wanted = NewTopic(topic, partitions, replica_assignment=homes, config=configs)
+    made = admin.create_topics([wanted], request_timeout=_ADMIN_TIMEOUT_S)
     made[topic].result(_ADMIN_TIMEOUT_S)
     deadline = time.monotonic() + _ADMIN_TIMEOUT_S
     while any(len(isrs) < BROKERS for isrs in _in_sync(admin, topic, partitions)):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the replicas of {topic} are not in sync after {_ADMIN_TIMEOUT_S} s")
-        time.sleep(0.01)
+        time.sleep(max(0.01, partitions / 2_000))  # To ask of many often would be a load of its own.
 
 
 def _in_sync(admin: AdminClient, topic: str, partitions: int) -> list[list[int]]:
@@ -205,9 +247,3 @@ def controller_of(cluster: Cluster) -> int:
     """The broker that is controller now."""
     admin = AdminClient({"bootstrap.servers": cluster.address})
     return int(admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).controller.id)
-
-
-def clear(cluster: Cluster) -> None:
-    """Free the disk that a struck cluster held."""
-    cluster.kill()
-    shutil.rmtree(cluster.data, ignore_errors=True)

@@ -11,11 +11,18 @@ from bench import wire
 from millstream.protocol.codec import decode, encode
 from millstream.protocol.headers import decode_response_header, encode_request_header
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 from millstream.protocol.schema import Request, Response
 
 GROUP, TRANSACTION = 0, 1
 _LENGTH = struct.Struct(">i")
 _FIND_COORDINATOR_VERSION = 4
+_METADATA_VERSION = 12
 
 R = TypeVar("R", bound=Response)
 
@@ -47,6 +54,14 @@ def await_coordinator(connection: wire.Connection, kind: int, key: str, timeout_
         if time.monotonic() > deadline:
             raise TimeoutError(f"{key} has no coordinator after {timeout_s} s: error {found.error_code}")
         time.sleep(0.02)
+
+
+def partitions_of(connection: wire.Connection, topic: str) -> list[MetadataResponsePartition]:
+    """The topic's partitions as the server knows them."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    found = ask(connection, request, MetadataResponse, _METADATA_VERSION).topics[0]
+    check(f"metadata of {topic}", found.error_code)
+    return found.partitions
 
 
 def check(what: str, code: int) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import time
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -29,6 +30,20 @@ def resident_bytes(pid: int) -> int:
 def cpu_s(pid: int) -> float:
     """CPU time used so far by the process, its living children and those it has waited for."""
     return sum(_cpu(member) for member in family(pid))
+
+
+def command(pid: int) -> list[str]:
+    """How the process was started."""
+    return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+
+
+def await_end(pid: int, timeout_s: float) -> None:
+    """Return once the process, somebody else's child, has ended."""
+    deadline = time.monotonic() + timeout_s
+    while Path(f"/proc/{pid}").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} did not end within {timeout_s} s")
+        time.sleep(0.01)
 
 
 def raise_file_limit() -> None:

@@ -56,7 +56,7 @@ class Row:
     def verdict(self, figures: dict[str, float]) -> str:
         """Whether the broker keeps the row's targets against whoever was measured beside it."""
         value = figures.get(MILLSTREAM)
-        if value is None:
+        if value is None or not self.target():
             return ""
         kept = (
             self._keeps(value, figures.get(CEILING), self.of_ceiling)

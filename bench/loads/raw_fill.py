@@ -18,11 +18,12 @@ def main() -> None:
     parser.add_argument(
         "--batches", type=int, default=1, help="batches of one request (refused by Apache Kafka above 1)"
     )
+    parser.add_argument("--acks", type=int, default=1)
     parser.add_argument("--in-flight", type=int, default=0, help="requests unanswered at most (default: 4 MB of them)")
     parser.add_argument("--seconds", type=float, default=3_600.0, help="stop after this long even if bytes are left")
     given = parser.parse_args()
     batch = wire.encode_batch([b"v" * given.record_bytes] * given.batch_records)
-    request = wire.produce_frame(given.topic, batch * given.batches)
+    request = wire.produce_frame(given.topic, batch * given.batches, acks=given.acks)
     each_bytes = len(batch) * given.batches
     with wire.Connection(given.server) as connection:
         connection.await_topic(given.topic)

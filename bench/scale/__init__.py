@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from bench.scale import (
+    catch_up,
     cold_read,
     compaction,
     large_groups,
@@ -23,4 +24,5 @@ BENCHES: dict[str, Callable[[list[str], bool], str]] = {
     "large-groups": large_groups.bench,
     "many-members": many_members.bench,
     "offsets-load": offsets_load.bench,
+    "cluster-catch-up": catch_up.bench,
 }

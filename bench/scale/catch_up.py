@@ -1,0 +1,111 @@
+"""While a replica that was away copies a long log, how long a produce to its leader takes."""
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from statistics import median
+from typing import NamedTuple, cast
+
+from bench import clusters, messages, runner, wire
+from bench.clusters import BROKERS, Cluster, Led
+from bench.progress import say
+from bench.scale import logs
+from bench.scale.report import Report, millis
+from bench.servers import Stand
+from bench.table import KAFKA, MILLSTREAM
+
+RATE = 500
+WINDOW_S = 3.0
+#: Idle windows before and after.
+IDLE = 3
+ALL_IN_SYNC = -1
+LOOK_EVERY_S = 0.1
+TIMEOUT_S = 900.0
+
+
+class Found(NamedTuple):
+    """p99 of each window, and how long the replica took to be in sync again, its start included."""
+
+    idle_us: list[float]
+    beside_us: list[float]
+    took_s: float
+
+
+def bench(contenders: list[str], quick: bool) -> str:
+    count = logs.GB if quick else 10 * logs.GB
+    names = [name for name in contenders if name in clusters.MAKERS]
+    report, beside_us = Report(), {}
+    with Stand(names, makers=clusters.MAKERS) as stand:
+        for name in names:
+            cluster = cast("Cluster", stand.new(name))
+            say(f"  {name}: ready after {cluster.start():.2f} s")
+            found = _measure(cluster, count)
+            stand.discard(cluster)
+            beside_us[name] = median(found.beside_us)
+            _tell(report, name, count, found)
+    if MILLSTREAM in beside_us and KAFKA in beside_us:
+        ratio = beside_us[MILLSTREAM] / beside_us[KAFKA]
+        report.hold("produce p99 beside the copy, of Kafka's", f"{ratio:.2f}×", "ahead of Kafka", kept=ratio < 1)
+    return report.render()
+
+
+def _tell(report: Report, name: str, count: int, found: Found) -> None:
+    idle_us, beside_us = median(found.idle_us), median(found.beside_us)
+    speed = f"{found.took_s:.1f} s, {count / found.took_s / 1e6:.0f} MB/s"
+    report.note(f"{name}: a replica copies {count / logs.GB:g} GB, from its start until it is in sync", speed)
+    report.note(f"{name}: produce p99 at {RATE}/s, acks=all, idle", millis(idle_us))
+    ratio = beside_us / idle_us
+    what = f"{name}: produce p99 beside the copy (worst window)"
+    figure = f"{millis(beside_us)}, {ratio:.1f}× idle ({millis(max(found.beside_us))})"
+    if name == MILLSTREAM:
+        report.hold(what, figure, "≤ 3× idle", kept=ratio <= 3)
+    else:
+        report.note(what, figure)
+
+
+def _measure(cluster: Cluster, count: int) -> Found:
+    """Stop a broker, fill a topic that it has a replica of, start it again; all the while one broker leads."""
+    controller = clusters.controller_of(cluster)
+    leader, away = sorted(cluster.nodes.keys() - {controller})
+    led = Led(leader, cluster.nodes[leader].address)
+    for topic in ("long", "probe"):
+        clusters.create_topic(cluster, topic, homes=[[leader, controller, away]])
+    _window(led)  # A first time, unmeasured.
+    idle_us = [_window(led) for _ in range(IDLE)]
+    cluster.stop_one(away)
+    say(f"  {cluster.name}: broker {away} is away, filling a topic with {count / logs.GB:g} GB")
+    filled = runner.run("raw_fill", led, topic="long", bytes=count, acks=ALL_IN_SYNC)
+    say(f"  filled in {filled['seconds']:.0f} s; it comes back")
+    logs.cool(cluster)
+    beside_us, took_s = _beside_a_copy(cluster, led, away)
+    idle_us += [_window(led) for _ in range(IDLE)]
+    return Found(idle_us, beside_us, took_s)
+
+
+def _beside_a_copy(cluster: Cluster, led: Led, away: int) -> tuple[list[float], float]:
+    """p99 of each window from the broker's start until it is in sync, and how long that took."""
+    windows_us: list[float] = []
+    with wire.Connection(led.address) as connection, ThreadPoolExecutor(1) as beside:
+        started = time.perf_counter()
+        starting = beside.submit(cluster.start_one, away)
+        in_sync = beside.submit(_await_in_sync, connection, starting)
+        while not in_sync.done():
+            p99_us = _window(led)
+            if not in_sync.done() or not windows_us:  # One that it was only beside for a part says less.
+                say(f"  {cluster.name}: produce p99 {millis(p99_us)} beside the copy")
+                windows_us.append(p99_us)
+        return windows_us, in_sync.result() - started
+
+
+def _await_in_sync(connection: wire.Connection, starting: "Future[None]") -> float:
+    """When the long topic had all its replicas in sync, on ``time.perf_counter``."""
+    starting.result()
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(messages.partitions_of(connection, "long")[0].isr_nodes) < BROKERS:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the replica is not in sync after {TIMEOUT_S} s")
+        time.sleep(LOOK_EVERY_S)
+    return time.perf_counter()
+
+
+def _window(leader: Led) -> float:
+    return runner.run("raw_latency", leader, topic="probe", rate=RATE, seconds=WINDOW_S, acks=ALL_IN_SYNC)["p99_us"]
