@@ -7,7 +7,7 @@ those in a hurry: whole frames, encoded beforehand and sent as often as wanted, 
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
@@ -130,6 +130,13 @@ class Connection(FramedPeer):
         if answered is not None:
             self._awaited.append((_LENGTH.unpack_from(frame, _CORRELATION_AT)[0], answered))
         self.send((frame,))
+
+    def send_frames(self, frames: Sequence[tuple[bytes, Answered]]) -> None:
+        """Send several that are answered, in one piece: half the work for both sides where each is small."""
+        if self.is_closed:
+            raise self._lost()
+        self._awaited.extend((_LENGTH.unpack_from(frame, _CORRELATION_AT)[0], answered) for frame, answered in frames)
+        self.send([frame for frame, _ in frames])
 
     def frame_of(self, request: Request, version: int) -> bytes:
         """The request as it goes over the wire; it may be sent any number of times."""

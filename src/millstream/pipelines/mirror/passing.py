@@ -28,9 +28,7 @@ CLIENT_ID = "millstream-mirror"
 #: What one fetch asks for; of each partition one is read while another is sent.
 FETCH_BYTES = 2 * 1024 * 1024
 _FETCH_BYTES_MAX = 1 << 30
-#: What a task holds that is not acknowledged yet.
-BUFFER_BYTES = 32 * 1024 * 1024
-#: Partitions that a task reads at once.
+#: Partitions that a task reads at once; what it holds is so many times what is fetched and sent of each.
 AT_ONCE = 8
 
 
@@ -197,5 +195,5 @@ class _Task:
                 self._transaction = await self._here.begin(self._query, timeout_ms=0, is_two_phase=True)
                 name, producer_id, epoch, _ = self._transaction
                 producer = ProducerId(producer_id, epoch)
-                self._sender = Sender(self._here.coordinators, producer, name, BUFFER_BYTES)
+                self._sender = Sender(self._here.coordinators, producer, name)
             return self._sender
