@@ -1,7 +1,7 @@
 """``python -m bench``: the broker beside the ceiling and Apache Kafka, interleaved in one run.
 
-Without names the main table and that of delivery are measured; with names, those stages of them or those scale benches;
-``delivery`` means all stages of the one, ``scale`` all benches of the other.
+Without names the main table, that of delivery and that of the cluster are measured; with names, those stages of them or
+those scale benches; ``delivery`` and ``cluster`` mean all stages of theirs, ``scale`` all of the scale benches.
 """
 
 import argparse
@@ -23,16 +23,16 @@ class Table(NamedTuple):
 
     stages: dict[str, Callable[[stages.Turn], runner.Figures]]
     rows: list[table.Row]
-    #: Those who have no part in it.
-    without: tuple[str, ...] = ()
+    #: Those who have a part in some of its stages alone, and in which.
+    only: Mapping[str, tuple[str, ...]] = {}
     #: How its contenders are made.
     makers: Mapping[str, servers.Maker] = servers.MAKERS
 
 
 TABLES = {
     "table": Table(stages.STAGES, ROWS),
-    "delivery": Table(delivery.STAGES, delivery.ROWS, without=(table.CEILING,)),
-    "cluster": Table(cluster.STAGES, cluster.ROWS, without=(table.CEILING,), makers=clusters.MAKERS),
+    "delivery": Table(delivery.STAGES, delivery.ROWS, only={table.CEILING: ("transactions",)}),
+    "cluster": Table(cluster.STAGES, cluster.ROWS, only={table.CEILING: ()}, makers=clusters.MAKERS),
 }
 STAGES = {name: stage for each in TABLES.values() for name, stage in each.stages.items()}
 #: Names that stand for several.
@@ -43,9 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
-    names = [each for name in names for each in SETS.get(name, [name])] or [
-        name for name in STAGES if name not in cluster.STAGES
-    ]
+    names = [each for name in names for each in SETS.get(name, [name])] or list(STAGES)
     unknown = [name for name in names if name not in STAGES and name not in scale.BENCHES]
     if unknown:
         say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *scale.BENCHES, *SETS])}")
@@ -68,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names",
         nargs="*",
-        help=f"stages ({', '.join(STAGES)}), scale benches ({', '.join(scale.BENCHES)}), `delivery` or `scale`; "
+        help=f"stages ({', '.join(STAGES)}), scale benches ({', '.join(scale.BENCHES)}), or {', '.join(SETS)}; "
         "default: all stages",
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,…]", help="the same as naming it")
@@ -94,7 +92,8 @@ def _contenders(wanted: str) -> list[str]:
 
 def _measure(section: str, contenders: list[str], names: list[str], rounds: int, quick: bool, out: Path | None) -> bool:
     """Measure a table and print it; whether any load failed."""
-    rows, contenders = TABLES[section].rows, [name for name in contenders if name not in TABLES[section].without]
+    rows, only = TABLES[section].rows, TABLES[section].only
+    contenders = [each for each in contenders if each not in only or set(only[each]) & set(names)]
     measured: table.Measured = {row.key: {} for row in rows}
     failures: list[str] = []
     started = time.monotonic()
@@ -107,7 +106,8 @@ def _measure(section: str, contenders: list[str], names: list[str], rounds: int,
                 stages.warm_up(stages.Turn(stand, server, sizes, "0"))
         for name, at in ((name, at) for name in names for at in range(rounds)):
             # Each round starts with another server, so that none always runs in another's wake.
-            for server in running[at % len(running) :] + running[: at % len(running)]:
+            turns = [server for server in running if name in only.get(server.name, names)]
+            for server in turns[at % len(turns) :] + turns[: at % len(turns)]:
                 say(f"[{time.monotonic() - started:4.0f} s] {name}, round {at + 1} of {rounds}, {server.name}")
                 _take_turn(name, stages.Turn(stand, server, sizes, f"{name}-{at}"), measured, failures)
         if section == "table" and len(names) == len(stages.STAGES):

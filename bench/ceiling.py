@@ -1,8 +1,9 @@
 """The least work a Python broker can do: a denominator for benchmarks, not a design.
 
-It answers ApiVersions, Metadata, Produce, Fetch and ListOffsets for any topic with PARTITIONS partitions,
-checks each batch's CRC, stamps its offset and writes it to a file.  No recovery, replication, groups,
-limits or errors.  Measure the real broker and this one with the same client in the same run and report the ratio.
+It answers ApiVersions, Metadata, Produce, Fetch and ListOffsets for any topic with PARTITIONS partitions, or as many
+as it was created with, checks each batch's CRC, stamps its offset and writes it to a file.  Transactions are answered
+and not kept: what a client does in them is then as fast as it can be.  No recovery, replication, groups, limits or
+errors.  Measure the real broker and this one with the same client in the same run and report the ratio.
 
     python -m bench.ceiling PORT [PARTITIONS] [DIRECTORY]        # needs fastcrc; uses uvloop where installed
 """
@@ -26,7 +27,19 @@ HOST = b"127.0.0.1"
 INT16, INT32, INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 HEADER = struct.Struct(">hhi")
 BATCH = struct.Struct(">qiibIhi")  # up to last_offset_delta
-SUPPORTED = ((0, 3, 7), (1, 4, 11), (2, 1, 2), (3, 1, 4), (18, 0, 0))
+SUPPORTED = (
+    (0, 3, 7),
+    (1, 4, 11),
+    (2, 1, 2),
+    (3, 1, 4),
+    (18, 0, 0),
+    (19, 2, 2),
+    (10, 1, 1),
+    (22, 0, 0),
+    (24, 0, 0),
+    (26, 0, 0),
+)
+PRODUCER_ID = 1_000
 SMALL_FRAME = 32_768
 
 
@@ -98,6 +111,8 @@ class Log:
 
 
 LOGS: dict[tuple[bytes, int], Log] = {}
+#: Of topics that were created.
+COUNTS: dict[bytes, int] = {}
 
 
 def log(topic: bytes, index: int) -> Log:
@@ -159,7 +174,18 @@ class Connection(asyncio.BufferedProtocol):
         reader = Reader(frame)
         reader.skip(8)
         reader.string()
-        handler = {0: self.produce, 1: self.fetch, 2: self.list_offsets, 3: self.metadata, 18: self.versions}[key]
+        handler = {
+            0: self.produce,
+            1: self.fetch,
+            2: self.list_offsets,
+            3: self.metadata,
+            10: self.find_coordinator,
+            18: self.versions,
+            19: self.create_topics,
+            22: self.init_producer_id,
+            24: self.add_partitions,
+            26: self.end_transaction,
+        }[key]
         handler(reader, version, correlation)
 
     def send(self, correlation: int, parts: list[bytes]) -> None:
@@ -180,9 +206,37 @@ class Connection(asyncio.BufferedProtocol):
             out.append(text(b"ceiling"))
         out.append(INT32.pack(1) + INT32.pack(len(topics)))
         for topic in topics:
-            out.append(INT16.pack(0) + text(topic) + b"\0" + INT32.pack(PARTITIONS))
-            out += [INT16.pack(0) + struct.pack(">iiiiii", index, 1, 1, 1, 1, 1) for index in range(PARTITIONS)]
+            count = COUNTS.get(topic, PARTITIONS)
+            out.append(INT16.pack(0) + text(topic) + b"\0" + INT32.pack(count))
+            out += [INT16.pack(0) + struct.pack(">iiiiii", index, 1, 1, 1, 1, 1) for index in range(count)]
         self.send(correlation, out)
+
+    def create_topics(self, reader: Reader, version: int, correlation: int) -> None:
+        """One topic at a time, as the loads create them; places and settings are not read."""
+        reader.skip(4)
+        topic = reader.string()
+        COUNTS[topic] = reader.take(INT32)
+        self.send(correlation, [struct.pack(">ii", 0, 1) + text(topic) + struct.pack(">hh", 0, -1)])
+
+    def find_coordinator(self, reader: Reader, version: int, correlation: int) -> None:
+        self.send(correlation, [struct.pack(">ihhi", 0, 0, -1, 1) + text(HOST) + INT32.pack(PORT)])
+
+    def init_producer_id(self, reader: Reader, version: int, correlation: int) -> None:
+        self.send(correlation, [struct.pack(">ihqh", 0, 0, PRODUCER_ID, 0)])
+
+    def add_partitions(self, reader: Reader, version: int, correlation: int) -> None:
+        reader.string()
+        reader.skip(10)
+        topics = reader.each()
+        out = [INT32.pack(0) + INT32.pack(len(topics))]
+        for _ in topics:
+            topic, rows = reader.string(), reader.each()
+            out.append(text(topic) + INT32.pack(len(rows)))
+            out += [INT32.pack(reader.take(INT32)) + INT16.pack(0) for _ in rows]
+        self.send(correlation, out)
+
+    def end_transaction(self, reader: Reader, version: int, correlation: int) -> None:
+        self.send(correlation, [INT32.pack(0) + INT16.pack(0)])
 
     def list_offsets(self, reader: Reader, version: int, correlation: int) -> None:
         reader.skip(5 if version >= 2 else 4)

@@ -5,12 +5,21 @@ import time
 from collections.abc import Callable
 from statistics import median
 
+from tests.compatibility import apache_kafka
+
 from bench import runner, wire
 from bench.members import Group
 from bench.servers import Server
 from bench.stages import Turn
-from bench.table import LESS, MILLIONS, MILLSTREAM, MORE, PER_S, SECONDS, THOUSANDS, TIMES, Row
+from bench.table import CEILING, LESS, MILLIONS, MILLSTREAM, MORE, PER_S, SECONDS, THOUSANDS, TIMES, Row
 
+LIBRDKAFKA_TRANSACTIONS, JAVA_TRANSACTIONS = "librdkafka_transactions", "java_transactions"
+#: row -> load
+TRANSACTIONS = {
+    "transactions": LIBRDKAFKA_TRANSACTIONS,
+    "transactions_java": JAVA_TRANSACTIONS,
+    "transactions_raw": "raw_transactions",
+}
 LIBRDKAFKA = "librdkafka"
 RAW = "raw client"
 MEMBERS = 20
@@ -29,9 +38,13 @@ def commits(turn: Turn) -> runner.Figures:
 
 
 def transactions(turn: Turn) -> runner.Figures:
-    """100 records over 4 partitions in each, by a client of today and by one that only waits for the server."""
+    """100 records over 4 partitions in each: by clients of today, and by one that only waits for the server."""
     count, found = turn.sizes.transactions, {}
-    for key, load in (("transactions", "librdkafka_transactions"), ("transactions_raw", "raw_transactions")):
+    for key, load in TRANSACTIONS.items():
+        if turn.server.name == CEILING and load != LIBRDKAFKA_TRANSACTIONS:
+            continue  # It speaks the oldest versions alone.
+        if load == JAVA_TRANSACTIONS and apache_kafka.missing():
+            continue
         topic = turn.topic(key.replace("_", "-"))
         figures = runner.run(load, turn.server, topic=topic, transactions=count, warm_up=count // 2)
         found[key] = figures["transactions_per_s"]
@@ -101,6 +114,7 @@ STAGES: dict[str, Callable[[Turn], runner.Figures]] = {
 ROWS = [
     Row("commits", "offset commits, one at a time on one connection", RAW, THOUSANDS, MORE, of_kafka=1.2),
     Row("transactions", "transactions of 100 records over 4 partitions", LIBRDKAFKA, PER_S, MORE, of_kafka=2.0),
+    Row("transactions_java", "the same", "Kafka's Java client", PER_S, MORE, of_kafka=2.0),
     Row("transactions_raw", "the same, two requests each (KIP-890)", RAW, PER_S, MORE, of_kafka=2.0),
     Row("read_committed", "read committed, 100 B, one transaction in ten aborted", LIBRDKAFKA, MILLIONS, MORE),
     Row("read_committed_ratio", "its time, of reading uncommitted", LIBRDKAFKA, TIMES, LESS, None, None, 1.1),

@@ -85,7 +85,7 @@ def medians(measured: Measured) -> dict[str, dict[str, float]]:
 def render(rows: list[Row], measured: Measured) -> str:
     """A Markdown table of the rows that were measured; each figure is the median of its rounds."""
     figures_of = medians(measured)
-    # The ceiling keeps no offsets and knows no transactions: a table of those has no columns for it.
+    # The ceiling keeps no offsets and has no replicas: a table of such things alone has no columns for it.
     others = [KAFKA] if not any(CEILING in figures for figures in figures_of.values()) else [CEILING, KAFKA]
     servers = [server for server in (CEILING, MILLSTREAM, KAFKA) if server in (MILLSTREAM, *others)]
     heads = ["line", "load", *servers, *(f"of {other.removeprefix('Apache ')}" for other in others), "target", ""]

@@ -218,6 +218,13 @@ class Connection:
             raise Refused(f"offsets of {topic}: error {error}")
         return int(offset)
 
+    def await_offset(self, topic: str, expected: int, timeout_s: float = 60.0) -> int:
+        """The latest offset of partition 0 once it is at least this much, or time is up."""
+        deadline = time.monotonic() + timeout_s
+        while (found := self.offset(topic, LATEST)) < expected and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return found
+
     def create_topic(self, topic: str, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
         """Create a topic; one that is there already is left as it is."""
         pairs = (configs or {}).items()
