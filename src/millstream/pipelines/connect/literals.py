@@ -43,8 +43,7 @@ def parse_literal(text: str) -> Found:
     trimmed = text.strip()
     if trimmed[:1] in ("[", "{"):
         try:
-            # What follows a whole array or map is passed over, as Kafka does.
-            return _Reader(trimmed).value()
+            return _Reader(trimmed).whole()
         except (DataError, RecursionError):
             return Schema(Type.STRING), text
     return _moment(trimmed) or _number(trimmed) or (Schema(Type.STRING), text)
@@ -57,6 +56,13 @@ class _Reader:
         self._text = text
         self._tokens = _TOKEN.findall(text)
         self._place = 0
+
+    def whole(self) -> Found:
+        """The only value that there is; Kafka passes over whatever follows it, and loses that."""
+        found = self.value()
+        if any(token.strip() for token in self._tokens[self._place :]):
+            raise DataError("More than one value")
+        return found
 
     def value(self) -> Found:
         token = self._next()
@@ -186,9 +192,11 @@ def _common(found: list[Found]) -> Schema | None:
 
 def _as(schema: Schema | None, value: Any) -> Any:
     """The value as the schema has it: the only ones that change are whole numbers among others."""
-    if schema is not None and schema.type in (Type.FLOAT32, Type.FLOAT64) and value is not None:
-        return float(value)
-    return value
+    if schema is None:
+        return value
+    if value is None:
+        raise DataError("A null among others has no schema")
+    return float(value) if schema.type in (Type.FLOAT32, Type.FLOAT64) else value
 
 
 def write_literal(schema: Schema | None, value: Any, embedded: bool = False) -> str:

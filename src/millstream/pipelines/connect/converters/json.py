@@ -9,17 +9,9 @@ from typing import Any
 
 from millstream.config.setting import BOOLEAN, INT, STRING, Check, at_least
 from millstream.pipelines.connect.converters.base import NOTHING, Converter, Data
+from millstream.pipelines.connect.converters.json_reading import Decoder, decoder, needs_digits, read
 from millstream.pipelines.connect.converters.json_schemas import schema_of, text_of_schema
-from millstream.pipelines.connect.converters.json_values import (
-    Decoder,
-    Encoder,
-    Rules,
-    decoder,
-    encoder,
-    needs_digits,
-    plain,
-    read,
-)
+from millstream.pipelines.connect.converters.json_writing import Encoder, Rules, encoder, plain
 from millstream.pipelines.connect.errors import DataError
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.schema import Schema

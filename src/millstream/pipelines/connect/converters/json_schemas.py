@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from millstream.pipelines.connect.converters.json_values import Rules, decoder, encoder
+from millstream.pipelines.connect.converters.json_reading import decoder
+from millstream.pipelines.connect.converters.json_writing import Rules, encoder
 from millstream.pipelines.connect.errors import DataError
 from millstream.pipelines.connect.schema import Field, Schema, Type
 
