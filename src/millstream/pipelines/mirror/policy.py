@@ -56,8 +56,9 @@ class DefaultPolicy:
 
     def is_internal(self, topic: str) -> bool:
         """Whether it belongs to a cluster, or to whoever mirrors it: such topics stay where they are."""
-        endings = (".internal", "-internal", f"{self.internal_separator}internal")
-        return topic.endswith(endings) or topic.startswith(("__", "."))
+        ending = f"{self.internal_separator}internal"
+        is_ours = topic.startswith("mm2") or topic.endswith(f"{self.internal_separator}checkpoints{ending}")
+        return topic.startswith(("__", ".")) or (is_ours and topic.endswith(ending))
 
 
 @dataclass(frozen=True, slots=True)

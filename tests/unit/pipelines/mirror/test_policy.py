@@ -52,11 +52,11 @@ def test_heartbeats_are_known_over_every_cluster_they_passed(policy: DefaultPoli
 
 
 @pytest.mark.parametrize(
-    "topic", ["__consumer_offsets", "mm2-offset-syncs.B.internal", "A.checkpoints.internal", "connect-internal", ".x"]
+    "topic", ["__consumer_offsets", "mm2-offset-syncs.B.internal", "A.checkpoints.internal", ".x"]
 )
 def test_internal_topics_stay_where_they_are(topic: str) -> None:
     assert DEFAULT.is_internal(topic)
-    assert not DEFAULT.is_internal("orders")
+    assert not DEFAULT.is_internal("orders.internal")
 
 
 def test_a_policy_goes_by_kafkas_name_or_the_short_one() -> None:
