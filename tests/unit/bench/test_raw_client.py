@@ -48,6 +48,7 @@ def test_what_is_produced_is_fetched(ceiling: Ceiling) -> None:
         ("raw_end_to_end", {"seconds": 0.2}, "p99_us"),
         ("raw_fill", {"bytes": 1_000_000}, "bytes_per_s"),
         ("librdkafka_produce", {"records": 10_000, "bytes": 100}, "records_per_s"),
+        ("librdkafka_transactions", {"transactions": 3}, "transactions_per_s"),
     ],
 )
 def test_a_load_gives_its_figure(ceiling: Ceiling, load: str, options: dict[str, float], figure: str) -> None:
