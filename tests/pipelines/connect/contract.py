@@ -40,32 +40,32 @@ class Reading:
         self._kind, self._given = kind, given
         self.driver = built(kind, given)
         self.offsets: dict[str, Offset] = {}
-        self._planned: list[tuple[Mapping[str, Any], Offset | None, Offset]] = []
+        self.planned: list[tuple[Mapping[str, Any], Offset | None, Offset]] = []
 
     def plan(self, limit: int = 1000) -> bool:
         """Whether there is a batch to be read."""
-        self._planned = []
+        self.planned = []
         for partition in self.driver.partitions():
             start = self.offsets.get(text_of(partition))
             end = self.driver.latest(partition, start, limit)
             if end is not None and end != start:
-                self._planned.append((partition, start, end))
-        return bool(self._planned)
+                self.planned.append((partition, start, end))
+        return bool(self.planned)
 
     def read(self) -> list[Record]:
         """The batch that is planned; the same again when it is asked again."""
         worker = self._kind(config_of(self._kind, self._given))
         try:
-            return [record for planned in self._planned for record in worker.read(*planned)]
+            return [record for planned in self.planned for record in worker.read(*planned)]
         finally:
             worker.close()
 
     def commit(self) -> None:
         """The batch is in the topics."""
-        for partition, _, end in self._planned:
+        for partition, _, end in self.planned:
             self.offsets[text_of(partition)] = end
             self.driver.committed(partition, end)
-        self._planned = []
+        self.planned = []
 
     def next(self, limit: int = 1000) -> list[Record]:
         """A batch, planned, read and committed; nothing when there is none."""

@@ -110,7 +110,6 @@ class TestDatabase:
     def __init__(self, server: PostgresServer, name: str) -> None:
         self.server = server
         self.name = name
-        self._connection: psycopg.Connection[Any] | None = None
 
     @property
     def url(self) -> str:
@@ -127,21 +126,16 @@ class TestDatabase:
 
     def run(self, *statements: str) -> None:
         """Statements, each a transaction."""
-        for statement in statements:
-            self._session().execute(statement.encode())
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._session().execute(query.encode()).fetchall()
-
-    def _session(self) -> "psycopg.Connection[Any]":
-        if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = self.connect()
-        return self._connection
+        with self.connect() as connection:
+            return connection.execute(query.encode()).fetchall()
 
     def close(self) -> None:
         """Let go of everything that would hold the server up."""
-        if self._connection is not None:
-            self._connection.close()
         with self.server.connect("postgres") as connection:
             mine = f"FROM pg_replication_slots WHERE database = '{self.name}'"
             connection.execute(f"SELECT pg_terminate_backend(active_pid) {mine} AND active")

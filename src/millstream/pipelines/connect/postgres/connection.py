@@ -111,6 +111,11 @@ class Session:
         with self.use() as connection:
             return connection.execute(statement, parameters).fetchall()
 
+    def run(self, statement: str) -> None:
+        """A statement that answers nothing."""
+        with self.use() as connection:
+            connection.execute(statement, ())
+
     def texts(self, statement: str, parameters: Sequence[Any] = (), where: str = "") -> Iterator[Texts]:
         """What a query answers, as text and row by row, however much it is."""
         copied = f"COPY ({statement}) TO STDOUT"

@@ -38,13 +38,15 @@ def where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def last_of(source: str, expressions: Sequence[str], conditions: Sequence[str]) -> str:
-    """The place of the last of the next so many rows in order, as text; how many is one more parameter."""
+def last_of(source: str, expressions: Sequence[str], conditions: Sequence[str], counted: bool = False) -> str:
+    """The place of the last of the next so many rows (a parameter more) in order, as text; and how many there are."""
     names = [f"c{number}" for number in range(len(expressions))]
     chosen = ", ".join(f"{expression} AS {name}" for expression, name in zip(expressions, names, strict=True))
     inner = f"SELECT {chosen} FROM {source}{where(conditions)} ORDER BY {', '.join(names)} LIMIT %s"
     backwards = ", ".join(f"{name} DESC" for name in names)
     shown = ", ".join(f"{name}::text" for name in names)
+    if counted:
+        shown += ", count(*) OVER ()"
     return f"SELECT {shown} FROM ({inner}) AS next ORDER BY {backwards} LIMIT 1"
 
 

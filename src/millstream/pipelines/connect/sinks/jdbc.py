@@ -280,7 +280,7 @@ class JdbcSink(Sink):
             # It may have been there by now, with other columns.
             added = [(column, type_of(cell.schema)) for column, cell in missing.items()]
             connection.execute(sql.widen(table, added), ())
-        columns |= missing.keys()
+        columns.update(missing)
 
     def _check_columns(self, row: Row) -> None:
         """Whether the table can take the row, once what may be made is made."""
