@@ -58,7 +58,7 @@ simulate: setup
 demo: setup
 	@$(PY) -m demo
 
-# The benchmark table; ONLY=scale or ONLY=name,… for parts of it, BENCH="--quick" for its other options.
+# The benchmark tables; ONLY=cluster, ONLY=scale or ONLY=name,… for parts of it, BENCH="--quick" for its other options.
 bench: setup
 	@$(PY) -m bench $(if $(ONLY),--only $(ONLY)) $(BENCH)
 
