@@ -1,8 +1,8 @@
 """Which generation of its progress a connector is in: a folder for each, whose number no other ever had.
 
 Sinks recognise a batch that comes again by generation and number, so a number that two lives of a name shared would
-hide the batches of the second.  Numbers are therefore seconds of the clock: they are new even where the folder of all
-progress, or the connector, was deleted in between.
+hide the batches of the second.  Numbers are therefore the clock's milliseconds: they are new even where the
+folder of all progress, or the connector, was deleted in between.
 """
 
 import os
@@ -24,7 +24,7 @@ class Generations:
     def begin(self, name: str, now_ms: int) -> int:
         """A new one, without anything of those before."""
         before = self._all(name)
-        number = max(now_ms // 1000, *(each + 1 for each in before), 0)
+        number = max(now_ms, *(each + 1 for each in before), 0)
         os.makedirs(self._folder(name, number))
         for each in before:
             shutil.rmtree(self._folder(name, each), ignore_errors=True)

@@ -56,7 +56,6 @@ class Supervised:
         self.name = name
         self.life = Life()
         self.tasks = 0
-        self.generation = 0
         self.starts = 0
         self.falls = 0
         self._prepare = prepare
@@ -160,7 +159,6 @@ class Supervised:
 
     async def _run_once(self) -> Fall:
         job = await self._prepare()
-        self.generation = job.generation
         failures: list[Fall] = []
         child = await Child.start(
             self._command, self._env, lambda line: self._hear(line, failures), self._pass_on, first=job.to_line()

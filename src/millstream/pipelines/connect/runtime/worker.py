@@ -367,7 +367,7 @@ class Worker:
         if self._is_closing and self.store.configs.targets.get(name, Target.STARTED) is Target.STARTED:
             view = view._replace(connector=State.UNASSIGNED, tasks=State.UNASSIGNED)
         count = connector.tasks if view.has_tasks else 0
-        speaker = (self.settings.worker_id, connector.generation, self.kind(name).version)
+        speaker = (self.settings.worker_id, connector.starts, self.kind(name).version)
         self.store.note(status_entries(name, view, count, *speaker, known=self.store.statuses.tasks.get(name, {})))
 
     def _forget_status(self, name: str, connector: Supervised) -> None:

@@ -1,0 +1,60 @@
+"""What plays a scripted connector: it reports as a connector's process does, and goes on where its folder says."""
+
+import os
+import select
+import sys
+from pathlib import Path
+
+from millstream.pipelines.connect.job import Job
+from millstream.pipelines.connect.reports import Batch, Failed, Report, Started, encode
+
+EVERY_S = 0.02
+
+
+def main() -> int:
+    """Play; 0 when told to stop."""
+    with open(0, "rb", buffering=0, closefd=False) as told:
+        job = Job.from_line(told.readline())
+    reports = int(sys.argv[1])
+    folder = Path(job.folder)
+    (folder / "job.json").write_bytes(job.to_line())
+    kept = folder / "number"
+    number = int(kept.read_text()) if kept.exists() else 0
+
+    def tell(report: Report) -> None:
+        os.write(reports, encode(report))
+
+    def is_told(wait_s: float | None) -> bool:
+        ready, _, _ = select.select([sys.stdin], [], [], wait_s)
+        return bool(ready)
+
+    def batch() -> None:
+        nonlocal number
+        number += 1
+        kept.write_text(str(number))
+        tell(Batch(number, 10, 5, topics=("lines",), lag=number))
+
+    does = job.config["does"]
+    if does == "fails":
+        tell(Failed("the database is away", "Traceback: away", is_final=False))
+        return 1
+    if does == "breaks":
+        tell(Started(1))
+        tell(Failed("no such table", "Traceback: table", is_final=True))
+        return 1
+    if does == "hangs":
+        is_told(None)
+        return 0
+    tell(Started(int(job.config.get("tasks", "1"))))
+    batch()
+    if does == "dies":
+        sys.stderr.write("dying\n")
+        os._exit(7)
+    while not is_told(EVERY_S):
+        batch()
+    batch()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
