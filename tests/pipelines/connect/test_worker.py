@@ -1,0 +1,136 @@
+"""A worker and its connectors over crashes of either: real processes, played by a script that needs no Spark."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipelines.connect.workers import ConnectProcess, scripted_worker
+from tests.pipelines.processes import children_of, command_of, kill
+from tests.pipelines.records import records_of
+from tests.system.broker_process import BrokerProcess
+
+SOURCE = "tests.pipelines.connect.scripted.ScriptedSource"
+
+
+def make(api: ConnectProcess, name: str, does: str = "works", **more: Any) -> None:
+    config = {"connector.class": SOURCE, "does": does, **more}
+    assert api.ask("PUT", f"/connectors/{name}/config", config).status == 201
+
+
+def processes(api: ConnectProcess) -> list[int]:
+    """The processes of the worker's connectors."""
+    assert api.process is not None
+    return [pid for pid in children_of(api.process.pid) if "scripted_process" in command_of(pid)]
+
+
+def test_a_crash_loop_in_one_connector_costs_another_not_a_single_batch(broker: BrokerProcess, tmp_path: Path) -> None:
+    with scripted_worker(broker.address, tmp_path, "crashes") as api:
+        make(api, "healthy")
+        api.wait_for_state("healthy", "RUNNING", "RUNNING")
+        [pid] = processes(api)
+        make(api, "crashing", "dies")
+        make(api, "failing", "fails")
+        seen = []
+        while (falls := api.figure("falls_total", "crashing")) < 8 or api.figure("falls_total", "failing") < 8:
+            seen.append((falls, api.figure("batch_number", "healthy")))
+            time.sleep(0.01)
+        # Between any two crashes it went on, in the same process, and no batch's number was left out.
+        progress = [max(batch for fall, batch in seen if fall == crash) for crash in sorted({fall for fall, _ in seen})]
+        assert progress == sorted(set(progress)) and len(progress) >= 6
+        assert api.figure("batches_total", "healthy") == api.figure("batch_number", "healthy")
+        assert api.figure("starts_total", "healthy") == 1 and api.figure("falls_total", "healthy") == 0
+        assert pid in processes(api)
+        assert "crashing: dying" in api.said
+        assert "crashing: the connector's process ended with code 7 (dying); it is started again in " in api.said
+        assert "failing: the database is away; it is started again in " in api.said
+
+
+def test_a_connector_whose_process_is_killed_goes_on_where_it_was(broker: BrokerProcess, tmp_path: Path) -> None:
+    with scripted_worker(broker.address, tmp_path, "kills") as api:
+        make(api, "killed")
+        api.wait_for(lambda: api.figure("batch_number", "killed") > 3)
+        [pid] = processes(api)
+        before = api.figure("batch_number", "killed")
+        assert kill(pid)
+        api.wait_for(lambda: api.figure("starts_total", "killed") == 2)
+        api.wait_for_state("killed", "RUNNING", "RUNNING")
+        api.wait_for(lambda: api.figure("batch_number", "killed") > before + 3)
+        assert "killed: the connector's process was killed by SIGKILL; it is started again in " in api.said
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told to stop", "killed"])
+def test_a_worker_started_again_has_every_connector_as_it_was(
+    broker: BrokerProcess, tmp_path: Path, is_told: bool
+) -> None:
+    with scripted_worker(broker.address, tmp_path, f"again-{is_told}") as api:
+        for name, does in (("runs", "works"), ("rests", "works"), ("stops", "works"), ("breaks", "breaks")):
+            make(api, name, does, tasks=2)
+        make(api, "goes")
+        for name in ("runs", "rests", "stops"):
+            api.wait_for_state(name, "RUNNING", "RUNNING", "RUNNING")
+        api.wait_for(lambda: len(api.get("/connectors/rests/tasks")) == 2)
+        assert api.ask("PUT", "/connectors/rests/pause").status == 202
+        assert api.ask("PUT", "/connectors/stops/stop").status == 204
+        assert api.ask("DELETE", "/connectors/goes").status == 204
+        api.wait_for_state("rests", "PAUSED", "PAUSED", "PAUSED")
+        api.wait_for_state("stops", "STOPPED")
+        api.wait_for_state("breaks", "RUNNING", "FAILED")
+        before, configs = api.figure("batch_number", "runs"), api.get("/connectors?expand=info")
+        pids = processes(api)
+        if is_told:
+            assert api.stop() == 0
+            last = {each.key: each.value for each in records_of(broker.address, f"again-{is_told}-status")}
+            assert b'"UNASSIGNED"' in (last[b"status-connector-runs"] or b"")
+            assert b'"PAUSED"' in (last[b"status-connector-rests"] or b"")
+        else:
+            api.kill_alone()
+        deadline_s = time.monotonic() + 30
+        while any("scripted_process" in command_of(pid) for pid in pids):  # They notice, and end by themselves.
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        api.start()
+        assert sorted(api.get("/connectors")) == ["breaks", "rests", "runs", "stops"]
+        api.wait_for_state("runs", "RUNNING", "RUNNING", "RUNNING")
+        api.wait_for_state("rests", "PAUSED", "PAUSED", "PAUSED")
+        api.wait_for_state("stops", "STOPPED")
+        api.wait_for_state("breaks", "RUNNING", "FAILED")
+        api.wait_for(lambda: api.figure("batch_number", "runs") > before)
+        found = api.get("/connectors?expand=info")
+        assert {name: each["info"]["config"] for name, each in found.items()} == {
+            name: each["info"]["config"] for name, each in configs.items()
+        }
+        assert len(processes(api)) == 1
+
+
+def test_a_worker_told_twice_ends_at_once(broker: BrokerProcess, tmp_path: Path) -> None:
+    with scripted_worker(broker.address, tmp_path, "twice") as api:
+        make(api, "hangs", "hangs")
+        make(api, "works")
+        api.wait_for_state("works", "RUNNING", "RUNNING")
+        for pid in processes(api):
+            os.kill(pid, signal.SIGSTOP)  # Neither ends in good order.
+        assert api.process is not None
+        api.process.send_signal(signal.SIGINT)
+        api.wait_for(lambda: "once more stops them at once" in api.said)
+        assert api.stop(signal.SIGINT) == 0
+
+
+def test_brokers_that_are_away_hold_nobody_up_and_nothing_is_lost(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker, scripted_worker(broker.address, tmp_path, "away") as api:
+        make(api, "works")
+        api.wait_for_state("works", "RUNNING", "RUNNING")
+        broker.port = int(broker.address.rpartition(":")[2])
+        broker.kill()
+        before = api.figure("batch_number", "works")
+        [pid] = processes(api)
+        kill(pid)  # It is started again, for which its offsets must be read.
+        api.wait_for(lambda: api.figure("falls_total", "works") >= 1)
+        broker.start()
+        api.wait_for_state("works", "RUNNING", "RUNNING")
+        api.wait_for(lambda: api.figure("batch_number", "works") > before)
+        assert api.ask("PUT", "/connectors/works/pause").status == 202
+        api.wait_for_state("works", "PAUSED", "PAUSED")
