@@ -25,7 +25,7 @@ def main() -> int:
     brokers = {"kafka.bootstrap.servers": given.bootstrap, "kafka.request.timeout.ms": "20000"}
     frame = (
         spark.readStream.format("millstream")
-        .options(**brokers, subscribe=given.source, startingOffsets="earliest")
+        .options(**brokers, subscribe=given.source, startingOffsets="earliest", minPartitions="2")  # Several tasks.
         .option("maxOffsetsPerTrigger", given.batch_records)
         .load()
     )

@@ -7,7 +7,7 @@ import pytest
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark.options import batch_options
 from millstream.pipelines.spark.planning import DataLost, Range
-from millstream.pipelines.spark.reading import read_from_brokers
+from millstream.pipelines.spark.reading import read_from_brokers, read_together
 from millstream.pipelines.spark.task import Task
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
@@ -53,6 +53,30 @@ def test_a_task_outlives_the_death_of_its_broker(tmp_path: Path) -> None:
         for table in batches:
             found += table["offset"].to_pylist()
     assert found == list(range(20_000))
+
+
+def test_small_ranges_are_read_together_as_one_batch(topics: Topics) -> None:
+    names = [topics.new() for _ in range(3)]
+    for count, name in enumerate(names, 2):
+        topics.put(name, [name] * count)
+    tasks = [task_of(topics.address, name, 1, count) for count, name in enumerate(names, 2)]
+    (table,) = read_together(tasks)
+    assert table["value"].to_pylist() == [name.encode() for count, name in enumerate(names, 1) for _ in range(count)]
+    assert table["offset"].to_pylist() == [1, 1, 2, 1, 2, 3]
+
+
+def test_ranges_read_together_keep_the_bound_of_one_fetch_and_can_be_left_in_the_middle(topics: Topics) -> None:
+    names = [topics.new() for _ in range(4)]
+    for name in names:
+        topics.put(name, [b"x" * 1000] * 2_000)
+    tasks = [task_of(topics.address, name, 0, 2_000) for name in names]
+    sizes = [table.nbytes for table in read_together(tasks)]
+    assert sum(sizes) >= 8_000_000
+    assert max(sizes) < 3_000_000
+    left = read_together(tasks)
+    assert next(left).num_rows
+    left.close()  # type: ignore[attr-defined]
+    assert sum(table.num_rows for table in read_together(tasks)) == 8_000
 
 
 def test_a_broker_that_stays_away_is_named(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_batch_that_is_written_again_shows_once_or_with_at_least_once_twice(
     values = [b"%d" % number for number in range(1_000)]
     topics.put(source, values[:10], 0)
     topics.put(source, values[10:], 1)
-    frame = _stream(spark, broker, source).select("value")
+    frame = _stream(spark, broker, source, minPartitions="2").select("value")
     frame = frame.mapInArrow(_dies_once(tmp_path / "died", values[-1], broker.address, target), "value binary")
     query = _start(frame, broker, tmp_path / "c", topic=target, delivery=delivery)
     with pytest.raises(StreamingQueryException, match="worker exited"):

@@ -12,6 +12,10 @@ Offsets = dict[TopicPartition, int]
 Document = dict[str, dict[str, int]]
 
 
+#: A micro-batch's task of fewer records takes longer to start than to run.
+PACK_RECORDS = 2_000
+
+
 class DataLost(Exception):
     """Records are gone that should have been read."""
 
@@ -116,6 +120,19 @@ def _cut(piece: Range, parts: int) -> Iterator[Range]:
         start = piece.start + len(piece) * number // parts
         stop = piece.start + len(piece) * (number + 1) // parts
         yield Range(piece.partition, start, stop)
+
+
+def packed(pieces: Iterable[Range], records_max: int) -> list[list[Range]]:
+    """The ranges, in order, put together as long as there are no more than so many records in a pack."""
+    packs: list[list[Range]] = []
+    room = 0
+    for piece in pieces:
+        if not packs or len(piece) > room:
+            packs.append([])
+            room = records_max
+        packs[-1].append(piece)
+        room -= len(piece)
+    return packs
 
 
 def losses(

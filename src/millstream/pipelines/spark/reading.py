@@ -5,8 +5,9 @@ the length of its range.
 """
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -27,11 +28,41 @@ _clusters: dict[tuple[str, str, int], BlockingCluster] = {}
 
 _BYTES_MAX = 1 << 30
 _WAIT_MS = 500
+#: Small batches are joined until there is so much of them: each costs Spark as much as many rows.
+_HELD_BYTES = 1 << 20
+#: What is asked for at a time is not less than this, however many share it.
+_SHARE_BYTES_MIN = 1 << 16
 
 
 def read_from_brokers(task: Task) -> Iterator[pa.RecordBatch]:
     """The records of the task's range, in order."""
     return _Fetcher(task).batches()
+
+
+def read_together(tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
+    """The records of several small ranges: all are asked for at once, by shares, and handed over together."""
+    fetchers = [_Fetcher(task, share=len(tasks)) for task in tasks]
+    held: list[pa.RecordBatch] = []
+    try:
+        for fetcher in fetchers:
+            fetcher.begin()
+        for batch in itertools.chain.from_iterable(fetcher.batches() for fetcher in fetchers):
+            held.append(batch)
+            if sum(each.nbytes for each in held) >= _HELD_BYTES:
+                yield _joined(held)
+                held.clear()
+        if held:
+            yield _joined(held)
+    finally:
+        for fetcher in fetchers:
+            fetcher.cancel()
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 def _cluster_of(options: SourceOptions) -> BlockingCluster:
@@ -78,24 +109,36 @@ async def fetch_from(
 class _Fetcher:
     """The pieces of one task's range."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, share: int = 1) -> None:
         piece, options = task.range, task.options
         self._options = options
         self._tp: TopicPartition = piece.partition
         self._stop = piece.stop
         self._blocking = _cluster_of(options)
-        self._bytes_max = options.partition_bytes_max
+        self._bytes_max = max(options.partition_bytes_max // share, min(_SHARE_BYTES_MIN, options.partition_bytes_max))
         self._decoder = task.decoder()
+        self._under_way: asyncio.Task[Fetched] | None = None
+
+    def begin(self) -> None:
+        """Ask for the next piece, without waiting for it."""
+        self._under_way = self._blocking.start(self._fetch(self._decoder.position))
+
+    def cancel(self) -> None:
+        """Let go of what was asked for."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+            self._under_way = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Fetch and decode up to the stop."""
         decoder, blocking = self._decoder, self._blocking
-        under_way: asyncio.Task[Fetched] | None = None
         try:
             while not decoder.is_done:
-                fetching = under_way or blocking.start(self._fetch(decoder.position))
-                under_way = None
-                fetched = blocking.run(_result(fetching))
+                if self._under_way is None:
+                    self.begin()
+                assert self._under_way is not None
+                fetched = blocking.run(_result(self._under_way))
+                self._under_way = None
                 if fetched.error_code:
                     decoder.skip_to(self._after_loss(fetched))
                     continue
@@ -104,13 +147,12 @@ class _Fetcher:
                 if decoder.position == before:
                     self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not one whole batch fitted.
                 if not decoder.is_done:
-                    under_way = blocking.start(self._fetch(decoder.position))
+                    self.begin()
                 table = decoder.decode(fetched.records, places)
                 if table is not None:
                     yield table
         finally:
-            if under_way is not None:
-                under_way.cancel()
+            self.cancel()
 
     async def _fetch(self, offset: int) -> Fetched:
         return await fetch_from(

@@ -41,9 +41,9 @@ from millstream.pipelines.spark.filters import Bounds
 from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
 from millstream.pipelines.spark.origin import Aborted, Origin, ending, narrowed, starting
 from millstream.pipelines.spark.planning import DataLost, Offsets
-from millstream.pipelines.spark.reading import read_from_brokers
+from millstream.pipelines.spark.reading import read_from_brokers, read_together
 from millstream.pipelines.spark.segments import DirectoryOrigin, read_from_segments
-from millstream.pipelines.spark.task import Task
+from millstream.pipelines.spark.task import Pack, Task
 from millstream.pipelines.spark.workers import spare_collections
 
 _log = logging.getLogger(__name__)
@@ -109,9 +109,13 @@ def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
     """The records of a task; Spark makes an empty task of its own where there is none."""
     if isinstance(task, Anew):
         return itertools.chain.from_iterable(map(read_task, task.reader.planned()))
+    spare_collections()
+    if isinstance(task, Pack):
+        if task.tasks[0].options.path:
+            return itertools.chain.from_iterable(map(read_from_segments, task.tasks))
+        return read_together(task.tasks)
     if not isinstance(task, Task):
         return iter(())
-    spare_collections()
     return read_from_segments(task) if task.options.path else read_from_brokers(task)
 
 
@@ -120,6 +124,18 @@ def tasks_of(origin: Origin, starts: Offsets, stops: Offsets, options: SourceOpt
     pieces = planning.split(planning.ranges(starts, stops), options.tasks_min, options.task_records_max)
     aborted = origin.aborted({piece.partition for piece in pieces})
     return [Task(piece, options, _overlapping(aborted.get(piece.partition, ()), piece)) for piece in pieces]
+
+
+def packs_of(tasks: Sequence[Task], options: SourceOptions) -> Sequence[InputPartition]:
+    """The tasks of a micro-batch, small ones put together; as they are where the options say how many there should be.
+
+    Starting a task takes longer than reading a few records, and a stream that keeps up reads a few at a time.
+    """
+    if options.tasks_min or options.task_records_max:
+        return tasks
+    by_range = {task.range: task for task in tasks}
+    packs = planning.packed(by_range, planning.PACK_RECORDS)
+    return [by_range[pack[0]] if len(pack) == 1 else Pack([by_range[piece] for piece in pack]) for pack in packs]
 
 
 def _overlapping(aborted: Sequence[Aborted], piece: planning.Range) -> list[Aborted]:
@@ -231,7 +247,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew.
             starts |= self._here.earliest(new | moved)
-        return tasks_of(self._here, starts, stops, self._options)
+        return packs_of(tasks_of(self._here, starts, stops, self._options), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)

@@ -30,3 +30,10 @@ class Task(InputPartition):
             with_headers=self.options.includes_headers,
             checks_crcs=self.options.checks_crcs,
         )
+
+
+class Pack(InputPartition):
+    """Several small ranges, read by one task."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = list(tasks)

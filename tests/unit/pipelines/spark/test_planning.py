@@ -11,6 +11,7 @@ from millstream.pipelines.spark.planning import (
     admit,
     from_document,
     losses,
+    packed,
     ranges,
     resumed,
     split,
@@ -111,3 +112,19 @@ def test_reading_goes_on_where_it_stopped_and_at_the_first_record_of_what_is_new
     earliest = {A0: 0, A1: 7, B0: 0}
     assert resumed({A0: 5, A1: 3, A10: 1}, earliest, {A0: 9, A1: 9, B0: 4}) == {A0: 5, A1: 7, B0: 0}
     assert list(losses({A0: 5}, {A0: 5, B0: 0}, {A0: 5, B0: 4})) == []
+
+
+def test_small_ranges_are_packed_in_their_order_and_a_large_one_stays_alone() -> None:
+    pieces = [Range(A0, 0, 4), Range(A1, 7, 13), Range(A10, 0, 50), Range(B0, 1, 2)]
+    assert packed(pieces, 10) == [pieces[:2], [pieces[2]], [pieces[3]]]
+    assert packed([], 10) == []
+
+
+@given(st.lists(st.integers(1, 30)), st.integers(1, 40))
+def test_packs_hold_every_range_once_and_none_has_too_many_records_but_a_single_one(
+    sizes: list[int], records_max: int
+) -> None:
+    pieces = [Range(TopicPartition("a", number), 5, 5 + size) for number, size in enumerate(sizes)]
+    packs = packed(pieces, records_max)
+    assert [piece for pack in packs for piece in pack] == pieces
+    assert all(len(pack) == 1 or sum(map(len, pack)) <= records_max for pack in packs)

@@ -8,9 +8,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from millstream.model.records import Record, encode_batch
 from millstream.pipelines.spark.options import stream_options
-from millstream.pipelines.spark.planning import DataLost
+from millstream.pipelines.spark.planning import PACK_RECORDS, DataLost
 from millstream.pipelines.spark.source import StreamReader, read_task
-from millstream.pipelines.spark.task import Task
+from millstream.pipelines.spark.task import Pack, Task
 
 
 class Hand:
@@ -121,6 +121,18 @@ def test_a_partition_that_came_later_is_read_from_its_first_record(log: Log) -> 
     assert isinstance(task, Task)
     assert (str(task.range.partition), task.range.start, task.range.stop) == ("orders-1", 0, 3)
     assert [table["offset"].to_pylist() for table in stream.read(task)] == [[0, 1, 2]]
+
+
+def test_a_micro_batch_of_few_records_is_one_task_unless_more_are_asked_for(log: Log) -> None:
+    log.put(5, partition=1)
+    log.put(PACK_RECORDS, partition=2)
+    start, end = {"orders": dict.fromkeys("012", 2)}, {"orders": {"0": 10, "1": 5, "2": PACK_RECORDS}}
+    stream = reader(log)
+    pack, alone = stream.partitions(start, end)
+    assert isinstance(pack, Pack) and isinstance(alone, Task)
+    assert [table["offset"].to_pylist() for table in stream.read(pack)] == [list(range(2, 10)), [2, 3, 4]]
+    assert len(reader(log, minPartitions="3").partitions(start, end)) == 3
+    assert len(reader(log, maxRecordsPerPartition="100000").partitions(start, end)) == 3
 
 
 def test_a_topic_that_was_made_anew_is_lost_data_or_read_from_its_start(log: Log) -> None:

@@ -49,7 +49,7 @@ def sink_process(options: SinkOptions) -> "SinkProcess":
     key = _Key(os.getpid(), options.bootstrap, options.client_id, options.timeout_ms, options.decisions_topic)
     if key not in _PROCESSES:
         _PROCESSES[key] = SinkProcess(options, uuid4().hex[:12], SystemClock())
-        spare_collections()
+    spare_collections()
     found = _PROCESSES[key]
     found.run(asyncio.sleep(0))  # What happened to idle connections is heard now.
     return found

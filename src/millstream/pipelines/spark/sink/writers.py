@@ -19,6 +19,7 @@ from millstream.pipelines.spark.sink.tasks import Layout, write_rows
 #: The one batch of a job that is not part of a query.
 _ONLY_BATCH = 0
 _QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
@@ -52,7 +53,8 @@ class _Sink:
 
     def _write(self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool) -> Written:
         context = TaskContext.get()
-        first = context.partitionId() if context is not None else 0
+        # Rows that may go anywhere go to another partition with each micro-batch, few as its tasks may be.
+        first = context.partitionId() + int(context.getLocalProperty(_BATCH_ID) or 0) if context is not None else 0
         done = write_rows(sink_process(self.options), self.options, self.layout, query, rows, first, is_two_phase)
         return Written(query, done.transaction, done.records, done.size_bytes)
 
