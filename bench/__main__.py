@@ -48,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *scale.BENCHES, *SETS])}")
         return 2
+    if given.out is not None:
+        _check_sections(given.out, names)
     contenders = _contenders(given.servers)
     failed = False
     for section in TABLES:
@@ -75,6 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--servers", default=",".join(servers.MAKERS), help="who runs (default: %(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also put each table in its section of this document")
     return parser
+
+
+def _check_sections(out: Path, names: list[str]) -> None:
+    """Raise now, and not after an hour of measuring, when the document has no place for what will be found."""
+    document = out.read_text()
+    sections = [section for section, each in TABLES.items() if not each.stages.keys().isdisjoint(names)]
+    for section in [*sections, *(name for name in names if name in scale.BENCHES)]:
+        table.replace_section(document, section, "")
 
 
 def _contenders(wanted: str) -> list[str]:

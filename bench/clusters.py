@@ -38,11 +38,11 @@ class Cluster(Server, Protocol):
     nodes: dict[int, Node]
 
     def stop_one(self, number: int) -> None:
-        """Stop a broker as a signal does; returns when it has ended."""
+        """Stop a broker in good order; returns when it has ended, and is no node any more."""
         ...
 
     def start_one(self, number: int) -> None:
-        """Start a broker that was stopped, over the same folder; returns when it serves."""
+        """Start a broker that was stopped, over the same folder; returns when it serves and is a node again."""
         ...
 
 
@@ -89,8 +89,9 @@ class MillstreamCluster:
             )
 
     def stop_one(self, number: int) -> None:
-        strike(self.nodes[number], signal.SIGTERM)
-        processes.await_end(self.nodes[number].pid, STOP_TIMEOUT_S)
+        node = self.nodes.pop(number)
+        strike(node, signal.SIGTERM)
+        processes.await_end(node.pid, STOP_TIMEOUT_S)
 
     def start_one(self, number: int) -> None:
         process = self._run(self._commands[number])
@@ -113,11 +114,11 @@ class MillstreamCluster:
             return
         for node in self.nodes.values():
             strike(node, signal.SIGKILL)
-        self._process.terminate()  # It ends ZooKeeper, and itself.
-        self._process.wait(STOP_TIMEOUT_S)
         for process in self._again:
             process.kill()
-            process.wait()
+        self._process.terminate()  # It ends ZooKeeper, and itself.
+        for process in (self._process, *self._again):
+            process.communicate(timeout=STOP_TIMEOUT_S)
         self._process, self._again, self.nodes = None, [], {}
 
     def list_topics_command(self) -> list[str] | None:
@@ -173,6 +174,7 @@ class KafkaCluster:
             )
 
     def stop_one(self, number: int) -> None:
+        del self.nodes[number]
         self._brokers[number].stop()
 
     def start_one(self, number: int) -> None:

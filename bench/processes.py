@@ -7,6 +7,8 @@ from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: No process, or one that nobody has waited for yet.
+_ENDED = (None, "Z")
 
 
 def family(pid: int) -> list[int]:
@@ -38,9 +40,9 @@ def command(pid: int) -> list[str]:
 
 
 def await_end(pid: int, timeout_s: float) -> None:
-    """Return once the process, somebody else's child, has ended."""
+    """Return once the process, whoever's child it is, has ended."""
     deadline = time.monotonic() + timeout_s
-    while Path(f"/proc/{pid}").exists():
+    while _state(pid) not in _ENDED:
         if time.monotonic() > deadline:
             raise TimeoutError(f"process {pid} did not end within {timeout_s} s")
         time.sleep(0.01)
@@ -50,6 +52,13 @@ def raise_file_limit() -> None:
     """As many open files as may be: for the connections we hold, and for the servers, which inherit it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _state(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
 
 
 def _resident(pid: int) -> int:
