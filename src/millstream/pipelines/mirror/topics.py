@@ -100,7 +100,9 @@ class TopicsInStep:
 
     async def sync_configs(self) -> None:
         """Set what is set at the source, and take back what is not."""
-        for name, remote in (await self.mirrored()).items():
+        wanted = await self.mirrored()
+        await self._target.refresh(None)
+        for name, remote in wanted.items():
             if remote in self._target.topics:
                 source, target = await self._settings(self._source, name), await self._settings(self._target, remote)
                 if changed := changes(source, target):

@@ -45,7 +45,7 @@ class Upkeep:
         )
         self.translations = Translations()
         self._topics = TopicsInStep(flow, self._source, self._target)
-        self._groups = Groups(flow, Coordinators(self._source), Coordinators(self._target), self.translations)
+        self.groups = Groups(flow, Coordinators(self._source), Coordinators(self._target), self.translations)
         self._unwritten: dict[TopicPartition, OffsetSync] = {}
 
     async def prepare(self) -> None:
@@ -71,11 +71,11 @@ class Upkeep:
         chores = [
             (s.REFRESH_TOPICS, flow[s.REFRESH_TOPICS_S], "topics", self._refresh_topics),
             (s.SYNC_CONFIGS, flow[s.SYNC_CONFIGS_S], "settings of topics", self._topics.sync_configs),
-            (s.EMIT_HEARTBEATS, flow[s.EMIT_HEARTBEATS_S], "heartbeats", self._beat),
+            (s.EMIT_HEARTBEATS, flow[s.EMIT_HEARTBEATS_S], "heartbeats", self.beat),
             (s.EMIT_OFFSET_SYNCS, SYNCS_EVERY_S, "offset syncs", self.write_syncs),
-            (s.REFRESH_GROUPS, flow[s.REFRESH_GROUPS_S], "groups", self._groups.refresh),
-            (s.EMIT_CHECKPOINTS, flow[s.EMIT_CHECKPOINTS_S], "checkpoints", self._write_checkpoints),
-            (s.SYNC_GROUP_OFFSETS, flow[s.SYNC_GROUP_OFFSETS_S], "offsets of groups", self._groups.sync),
+            (s.REFRESH_GROUPS, flow[s.REFRESH_GROUPS_S], "groups", self.groups.refresh),
+            (s.EMIT_CHECKPOINTS, flow[s.EMIT_CHECKPOINTS_S], "checkpoints", self.write_checkpoints),
+            (s.SYNC_GROUP_OFFSETS, flow[s.SYNC_GROUP_OFFSETS_S], "offsets of groups", self.groups.sync),
         ]
         async with asyncio.TaskGroup() as group:
             for setting, every_s, name, chore in chores:
@@ -150,7 +150,7 @@ class Upkeep:
         for refused in await self._topics.refresh():
             self._tell(refused)
 
-    async def _beat(self) -> None:
+    async def beat(self) -> None:
         """Into the target; into the source as well where no flow comes back, for there somebody must be heard."""
         source, target = self._flow.source, self._flow.target
         now_ms = self._clock.now_ms()
@@ -158,13 +158,14 @@ class Upkeep:
         if not self._flow.is_both_ways:
             await self._write(self._source, HEARTBEATS, [Heartbeat(target, source, now_ms).encode()])
 
-    async def _write_checkpoints(self) -> None:
-        if not self._groups.names:
-            await self._groups.refresh()
-        checkpoints = await self._groups.checkpoints()
+    async def write_checkpoints(self) -> None:
+        """Write where the groups go on, for those that have moved."""
+        if not self.groups.names:
+            await self.groups.refresh()
+        checkpoints = await self.groups.checkpoints()
         topic = self._flow.policy.checkpoints_topic(self._flow.source)
         await self._write(self._target, topic, [each.encode() for each in checkpoints])
-        self._groups.told(checkpoints)
+        self.groups.told(checkpoints)
 
     async def _write(self, cluster: Cluster, topic: str, encoded: list[Encoded]) -> None:
         if encoded:
