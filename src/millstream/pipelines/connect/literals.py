@@ -27,6 +27,9 @@ _DIGITS_MAX = 19
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _NUMBERS = (*_BITS, Type.FLOAT32, Type.FLOAT64)
 
+_OF = {kind: Schema(kind) for kind in (*_NUMBERS, Type.STRING)}
+_OF_DATE, _OF_TIME = Schema(Type.INT32, name=DATE, version=1), Schema(Type.INT32, name=TIME, version=1)
+_OF_MOMENT = Schema(Type.INT64, name=TIMESTAMP, version=1)
 _WORDS: Mapping[str, Found] = {
     "null": (None, None),
     "true": (Schema(Type.BOOLEAN), True),
@@ -37,7 +40,7 @@ _WORDS: Mapping[str, Found] = {
 def parse_literal(text: str) -> Found:
     """The value and its schema; whatever is nothing else is text."""
     if text == "":
-        return Schema(Type.STRING), ""
+        return _OF[Type.STRING], ""
     if (word := _WORDS.get(text.strip())) is not None:
         return word
     trimmed = text.strip()
@@ -45,8 +48,10 @@ def parse_literal(text: str) -> Found:
         try:
             return _Reader(trimmed).whole()
         except (DataError, RecursionError):
-            return Schema(Type.STRING), text
-    return _moment(trimmed) or _number(trimmed) or (Schema(Type.STRING), text)
+            return _OF[Type.STRING], text
+    if not trimmed[:1].isdigit() and trimmed[:1] not in ("+", "-"):
+        return _OF[Type.STRING], text
+    return _moment(trimmed) or _number(trimmed) or (_OF[Type.STRING], text)
 
 
 class _Reader:
@@ -110,7 +115,7 @@ class _Reader:
                 break
             parts.append(token)
         content = "".join(parts)
-        return _moment(content.replace("\\:", ":")) or (Schema(Type.STRING), content)
+        return _moment(content.replace("\\:", ":")) or (_OF[Type.STRING], content)
 
     def _array(self) -> Found:
         items: list[Found] = []
@@ -153,23 +158,23 @@ def _number(text: str) -> Found | None:
     if number.adjusted() <= _DIGITS_MAX and (whole := int(number)) == number:
         for kind, bits in _BITS.items():
             if -(1 << bits - 1) <= whole < 1 << bits - 1:
-                return Schema(kind), whole
+                return _OF[kind], whole
     if exponent != 0 and abs(number) <= Decimal(_FLOAT32_MAX):
-        return Schema(Type.FLOAT32), as_float32(float(number))
+        return _OF[Type.FLOAT32], as_float32(float(number))
     if exponent != 0 and abs(number) <= Decimal(_FLOAT64_MAX):
-        return Schema(Type.FLOAT64), float(number)
+        return _OF[Type.FLOAT64], float(number)
     return decimal(-exponent), number
 
 
 def _moment(text: str) -> Found | None:
     try:
         if _DAY.fullmatch(text):
-            return Schema(Type.INT32, name=DATE, version=1), date.fromisoformat(text)
+            return _OF_DATE, date.fromisoformat(text)
         if _TIME.fullmatch(text):
-            return Schema(Type.INT32, name=TIME, version=1), time.fromisoformat(text[:-1])
+            return _OF_TIME, time.fromisoformat(text[:-1])
         if _MOMENT.fullmatch(text):
             moment = datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC)
-            return Schema(Type.INT64, name=TIMESTAMP, version=1), moment
+            return _OF_MOMENT, moment
     except ValueError:
         pass
     return None

@@ -199,8 +199,9 @@ def _find(kinds: tuple[Kind, ...], name: str, base: type[Any], plural: str) -> t
 def _attribute(module: str, name: str, asked_for: str) -> Any:
     try:
         found = getattr(import_module(module), name, None)
-    except ImportError as error:
-        raise Misconfigured(f"Failed to find the class {asked_for}: {error}") from error
+    except Exception as error:
+        # Whatever a user's module raises while it is imported.
+        raise Misconfigured(f"Failed to find the class {asked_for}: {type(error).__name__}: {error}") from error
     if found is None:
         raise Misconfigured(f"Failed to find the class {asked_for}: {module} has no {name}")
     return found

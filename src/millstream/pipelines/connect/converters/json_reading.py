@@ -20,13 +20,17 @@ Decoder = Callable[[Any], Any]
 _NO_DIGITS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-def read(text: str, exact: bool = False) -> Any:
-    """The JSON of a text; with ``exact``, numbers with a point keep all their digits."""
-    return json.loads(text, parse_constant=_refused, parse_float=Decimal if exact else None)
-
-
 def _refused(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
+
+
+_READ = json.JSONDecoder(parse_constant=_refused).decode
+_READ_EXACTLY = json.JSONDecoder(parse_constant=_refused, parse_float=Decimal).decode
+
+
+def read(text: str, exact: bool = False) -> Any:
+    """The JSON of a text; with ``exact``, numbers with a point keep all their digits."""
+    return _READ_EXACTLY(text) if exact else _READ(text)
 
 
 def needs_digits(schema: Schema | None) -> bool:

@@ -27,13 +27,14 @@ class Rules:
 
 #: How wide whole numbers are.
 BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-_PLAIN = (str, int, bool, type(None))
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def plain(value: Any) -> str:
     """The JSON text of a value without a schema."""
     if _is_plain(value):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _write(value)
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, bytes | bytearray | memoryview):
