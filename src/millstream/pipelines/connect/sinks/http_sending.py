@@ -1,7 +1,7 @@
 """Requests to one server, each repeated until it is answered: whatever may pass is waited for, longer and longer."""
 
 import http.client
-import time
+import select
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -28,10 +28,14 @@ class Patience:
     timeout_ms: int
 
 
+def _pause(seconds: float) -> None:
+    select.select([], [], [], seconds)
+
+
 class Sender:
     """A connection to a server, opened when first needed and kept."""
 
-    def __init__(self, url: str, patience: Patience, wait: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, patience: Patience, wait: Callable[[float], None] = _pause) -> None:
         parts = urlsplit(url)
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._server = parts.netloc.rpartition("@")[2]

@@ -5,7 +5,6 @@ is refused, also when both are at it in the same moment.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from millstream.model.clock import SystemClock
 from millstream.pipelines.connect.base import Batch
 from millstream.pipelines.connect.sinks.lake import options
 from millstream.pipelines.connect.sinks.lake.partitioning import text_of
@@ -72,7 +72,7 @@ class DeltaTable(Table):
         assert log is not None, "a table is made before it is added to"
         if _has(log, batch):  # From here on, Delta refuses whoever comes second.
             return
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = SystemClock().now_ms()
         added = [
             AddAction(
                 path=file.path,

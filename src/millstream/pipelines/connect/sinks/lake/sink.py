@@ -1,9 +1,9 @@
 """What the sinks into lakes share: workers write files, the driver has each table list them once."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from millstream.model.clock import SystemClock
 from millstream.pipelines.connect.base import Batch, Sink
 from millstream.pipelines.connect.errors import ConnectError, DataError, Unreachable
 from millstream.pipelines.connect.options import Config
@@ -41,7 +41,7 @@ class LakeSink(Sink):
         raise NotImplementedError
 
     def write(self, records: Iterator[Record], batch: Batch) -> list[Written]:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = SystemClock().now_ms()
         writers: dict[str, TableWriter] = {}
         for record in records:
             try:
