@@ -6,10 +6,14 @@ from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.pipelines.connect.connectors import Connector
 from tests.pipelines.records import values_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.timeout(600)
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect.md"
 JSON = {

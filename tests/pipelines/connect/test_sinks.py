@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
@@ -11,6 +12,8 @@ from tests.pipelines.connect.connectors import Connector
 from tests.pipelines.records import records_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.timeout(600)
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -31,6 +34,7 @@ def _committed(address: str, group: str, topic: str, partitions: int) -> list[in
 def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_the_dead_letters(
     broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
+    """A process is killed, a worker is; then offsets are altered, and a bad record is tolerated no more."""
     topic, letters = topics.new(2), "letters-of-files"
     values = [json.dumps({"n": number}) for number in range(4000)]
     values[1234] = "no JSON"
@@ -55,6 +59,9 @@ def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_th
     def position() -> int:
         return sum(offset["kafka_offset"] for offset in files.offsets.values())
 
+    def numbers() -> list[int]:
+        return [json.loads(line)["n"] for line in file.read_text().splitlines()]
+
     with Connector(broker.address, tmp_path, config) as files:
         files.wait(lambda: position() >= 500, "a batch")
         assert files.told(Started) == [Started(2)]
@@ -66,37 +73,29 @@ def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_th
         files.wait(lambda: position() == 4000, "the end", revives=True)
         files.stop()
         assert all(batch.topics == (topic,) for batch in files.told(Batch) if batch.records)
-    assert sorted(json.loads(line)["n"] for line in file.read_text().splitlines()) == [
-        number for number in range(4000) if number != 1234
-    ]
-    assert _committed(broker.address, "connect-to-files", topic, 2) == [2000, 2000]
-    [letter] = records_of(broker.address, letters)
-    assert letter.value == b"no JSON"
-    told = {name: (value or b"").decode() for name, value in letter.headers}
-    assert told["from"] == "test"
-    assert told["__connect.errors.topic"] == topic
-    assert (told["__connect.errors.partition"], told["__connect.errors.offset"]) == ("0", "617")
-    assert told["__connect.errors.connector.name"] == "to-files"
-    assert told["__connect.errors.stage"] == "VALUE_CONVERTER"
+        assert sorted(numbers()) == [number for number in range(4000) if number != 1234]
+        assert _committed(broker.address, "connect-to-files", topic, 2) == [2000, 2000]
 
-
-def test_offsets_that_were_altered_begin_a_new_generation_and_a_bad_record_ends_it_where_none_is_tolerated(
-    broker: BrokerProcess, topics: Topics, tmp_path: Path
-) -> None:
-    topic = topics.new()
-    topics.put(topic, ["1", "2", "3"])
-    config = {**JSON, "name": "altered", "connector.class": "FileSink", "topics": topic, "file": str(tmp_path / "out")}
-    with Connector(broker.address, tmp_path, config) as files:
-        files.wait(lambda: files.records == 3, "three records")
-        files.stop()
-        place = {"kafka_topic": topic, "kafka_partition": 0}
-        files.start(generation=1, offsets=[{"partition": place, "offset": {"kafka_offset": 1}}])
-        files.wait(lambda: files.records == 2, "two of them again")
-        assert (tmp_path / "out").read_text() == "1\n2\n3\n2\n3\n"
+        place = {"kafka_topic": topic, "kafka_partition": 1}
+        files.start(
+            generation=1,
+            config={**files.job.config, "errors.tolerance": "none"},
+            offsets=[{"partition": place, "offset": {"kafka_offset": 1998}}],
+        )
+        files.wait(lambda: files.records == 2, "two records again")
+        assert numbers()[-2:] == [3997, 3999]
         topics.put(topic, ["{"])
         failed = files.fail()
     assert failed.is_final
     assert "VALUE_CONVERTER" in failed.message
     assert failed.trace.startswith("Traceback (most recent call last):")
-    assert [path.name for path in (tmp_path / "connectors" / "altered").iterdir()] == ["1"]
-    assert _committed(broker.address, "connect-altered", topic, 1) == [3]
+    assert [path.name for path in (tmp_path / "connectors" / "to-files").iterdir()] == ["1"]
+    assert _committed(broker.address, "connect-to-files", topic, 2) == [2000, 2000]
+    first, last = records_of(broker.address, letters)
+    assert (first.value, last.value) == (b"no JSON", b"{")
+    told = {name: (value or b"").decode() for name, value in first.headers}
+    assert told["from"] == "test"
+    assert told["__connect.errors.topic"] == topic
+    assert (told["__connect.errors.partition"], told["__connect.errors.offset"]) == ("0", "617")
+    assert told["__connect.errors.connector.name"] == "to-files"
+    assert told["__connect.errors.stage"] == "VALUE_CONVERTER"

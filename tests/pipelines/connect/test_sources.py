@@ -11,6 +11,8 @@ from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def _append(file: Path, numbers: range) -> None:
     with file.open("a") as lines:

@@ -34,6 +34,7 @@ from millstream.pipelines.connect.spark.assembly import class_of, config_of, sou
 from millstream.pipelines.connect.spark.following import Following, SinkFollowing, SourceFollowing
 from millstream.pipelines.connect.spark.gate import Gate
 from millstream.pipelines.connect.spark.letters import ensure_topic, options_of
+from millstream.pipelines.connect.spark.sink import TASK_TRIES
 from millstream.pipelines.running.failures import PipelineError, diagnose
 from millstream.pipelines.running.lock import held
 from millstream.pipelines.spark.planning import from_document
@@ -41,7 +42,7 @@ from millstream.pipelines.spark.session import spark_session
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 
 #: How often the query is looked at.
-LOOK_S = 0.05
+LOOK_S = 0.1
 TRACE_CHARACTERS_MAX = 20_000
 _TRACEBACK = "Traceback (most recent call last):"
 #: Small, for there may be many of them on a machine; few files, and not too eager to look for more.
@@ -174,7 +175,9 @@ def _session(job: Job) -> SparkSession:
     os.environ.setdefault("LOG4J_CONFIGURATION_FILE", str(Path(running.__file__).with_name("log4j2.properties")))
     os.environ.setdefault("MILLSTREAM_SPARK_LOG_LEVEL", "fatal")
     conf = {**CONF, "spark.sql.warehouse.dir": os.path.join(job.folder, "warehouse"), **job.conf}
-    return spark_session(f"millstream connector {job.name}", job.master or f"local[{job.tasks_max}]", **conf)
+    return spark_session(
+        f"millstream connector {job.name}", job.master or f"local[{job.tasks_max},{TASK_TRIES}]", **conf
+    )
 
 
 def _watch(
@@ -198,7 +201,7 @@ def _watch(
 
     for report in following.begin():
         tell(report)
-    while query.isActive and not gate.is_closed:
+    while query.isActive and not gate.is_closed():
         if stops.wait(LOOK_S):
             gate.close()
         while not batches.ended.empty():

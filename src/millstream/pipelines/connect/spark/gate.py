@@ -24,7 +24,6 @@ class Gate:
         """Ask that no further batch be planned."""
         _touch(self._closing)
 
-    @property
     def is_closed(self) -> bool:
         """Whether nothing is under way, and nothing will be."""
         return os.path.exists(self._closed)

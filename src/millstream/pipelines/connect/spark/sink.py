@@ -30,6 +30,8 @@ from millstream.pipelines.spark.sink.protocol import Plan, Transaction, abort_pl
 from millstream.pipelines.spark.source import MillstreamDataSource, StreamReader
 from millstream.pipelines.spark.workers import spare_collections
 
+#: How often a task is run before its batch is given up and the process with it: a worker may have died by itself.
+TASK_TRIES = 2
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -93,8 +95,9 @@ class SinkWriter(DataSourceStreamArrowWriter):
         try:
             parts = task.take(iterator, batch)
         except Intolerable:
-            with suppress(Exception):  # That the connector ends is to be told in any case.
-                send_letters(self._job, task.letters())
+            if context.attemptNumber() == TASK_TRIES - 1:
+                with suppress(Exception):  # That the connector ends is to be told in any case.
+                    send_letters(self._job, task.letters())
             raise
         return Taken(batch.query, parts, write_letters(self._job, task.letters(), batch.query, task.number))
 
