@@ -1,6 +1,7 @@
 """A worker and its API, from start to end."""
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +87,8 @@ async def _listen(options: ServeOptions, front: Front, peers: set[HttpPeer]) -> 
     try:
         return await asyncio.get_running_loop().create_server(peer, options.host, options.port)
     except OSError as fault:
-        raise PipelineError(f"--port {options.port}: {fault.strerror}") from None
+        words = os.strerror(fault.errno) if fault.errno else str(fault)
+        raise PipelineError(f"--port {options.port}: {words}") from None
 
 
 def _worker(options: ServeOptions, cluster: Cluster, place: str, say: Callable[[str], None]) -> Worker:
