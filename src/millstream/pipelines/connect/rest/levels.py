@@ -46,10 +46,10 @@ class Levels:
         }
         if name == ROOT:
             concerned[ROOT] = self._manager.root
-        for other, it in concerned.items():
-            if it.getEffectiveLevel() != LEVELS[level]:
-                it.setLevel(LEVELS[level])
-                self._changed_ms[other] = self._now_ms()
+        changed = [other for other, it in concerned.items() if it.getEffectiveLevel() != LEVELS[level]]
+        for other in changed:
+            concerned[other].setLevel(LEVELS[level])
+            self._changed_ms[other] = self._now_ms()
         return sorted(concerned)
 
     def _loggers(self) -> Iterable[tuple[str, logging.Logger]]:
