@@ -16,7 +16,7 @@ from millstream.pipelines.connect.reports import Batch, Failed, Offsets, Report,
 from tests.pipelines.killing import is_python_worker
 from tests.pipelines.processes import kill, kill_session, session_of
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 240.0
 #: Quicker to start and to look than what is set for many connectors on a machine.
 CONF = {"spark.sql.streaming.pollingDelay": "20ms", "spark.log.level": "ERROR"}
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"

@@ -27,10 +27,12 @@ from millstream.pipelines import running
 from millstream.pipelines.connect.base import Sink
 from millstream.pipelines.connect.errors import ConnectError
 from millstream.pipelines.connect.job import Job
+from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.places import document_of
 from millstream.pipelines.connect.reports import Failed, Report, Started, encode
 from millstream.pipelines.connect.spark import checkpoint, queries
 from millstream.pipelines.connect.spark.assembly import class_of, config_of, source_of
+from millstream.pipelines.connect.spark.creation import rules_of
 from millstream.pipelines.connect.spark.following import Following, SinkFollowing, SourceFollowing
 from millstream.pipelines.connect.spark.gate import Gate
 from millstream.pipelines.connect.spark.letters import ensure_topic, options_of
@@ -119,11 +121,13 @@ def main() -> int:
 
 
 def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
+    kind = class_of(job)
+    config = config_of(job, kind)
     gate = Gate(job.folder)
     gate.open()
     here = sink_process(options_of(job))
     queries.settle(here, job)
-    connector = _prepared_sink(job, here) if issubclass(class_of(job), Sink) else _prepared_source(job)
+    connector = _prepared_sink(job, config, here) if issubclass(kind, Sink) else _prepared_source(job)
     queries.forget_older(job)
     if stops.wait(0):
         return
@@ -147,6 +151,7 @@ class Prepared:
 
 
 def _prepared_source(job: Job) -> Prepared:
+    rules_of(job.config)  # What is wrong there is to be told now, and not with the first record.
     source = source_of(job)
     try:
         partitions = len(source.partitions())
@@ -159,8 +164,7 @@ def _prepared_source(job: Job) -> Prepared:
     return Prepared(tasks, SourceFollowing(job, document), lambda spark: queries.start_source(job, spark))
 
 
-def _prepared_sink(job: Job, here: SinkProcess) -> Prepared:
-    config = config_of(job, class_of(job))
+def _prepared_sink(job: Job, config: Config, here: SinkProcess) -> Prepared:
     ensure_topic(here, config)
     topics = queries.topic_options(job, config)
     document = checkpoint.committed(job.folder)

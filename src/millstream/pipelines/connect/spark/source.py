@@ -28,8 +28,10 @@ from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.letters import Raw
 from millstream.pipelines.connect.places import Document, document_of, key_of, text_of, value_of
 from millstream.pipelines.connect.spark.assembly import JOB_OPTION, query_of, source_of, surroundings
+from millstream.pipelines.connect.spark.creation import ensure_topics, rules_of
 from millstream.pipelines.connect.spark.gate import Gate
 from millstream.pipelines.connect.spark.rows import COLUMNS, chunks
+from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.writers import StreamWriter, Written
 from millstream.pipelines.spark.workers import spare_collections
 
@@ -194,18 +196,22 @@ class Writer(StreamWriter):
         assert context is not None
         query = query_of(self._job, context.getLocalProperty(_QUERY_ID) or "")
         topics: set[str] = set()
-        written = self._write(query, _noting(iterator, topics), is_two_phase=True)
+        written = self._write(query, self._noting(iterator, topics), is_two_phase=True)
         return Noted(**vars(written), topics=frozenset(topics - {self._job.offsets_topic}))
+
+    def _noting(self, batches: Iterator[pa.RecordBatch], topics: set[str]) -> Iterator[pa.RecordBatch]:
+        """The same batches, their topics noted, and made where the config says how."""
+        rules = rules_of(self._job.config)
+        for batch in batches:
+            new = set(pc.unique(batch.column("topic")).to_pylist()) - topics
+            if rules and new:
+                ensure_topics(sink_process(self.options), rules, sorted(new - {self._job.offsets_topic}))
+            topics |= new
+            yield batch
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
         _add_topics(self._job, {name for told in messages if isinstance(told, Noted) for name in told.topics})
-
-
-def _noting(batches: Iterator[pa.RecordBatch], topics: set[str]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        topics.update(pc.unique(batch.column("topic")).to_pylist())
-        yield batch
 
 
 def topics_of(job: Job) -> list[str]:

@@ -1,0 +1,40 @@
+"""A connector's process that cannot even begin: told in a line, without Spark and soon."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.connect.connectors import Connector
+
+
+def _nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "connector.class is missing"),
+        ({"connector.class": "nowhere.Nothing"}, "Failed to find the class nowhere.Nothing"),
+        ({"connector.class": "FileSource", "topic": "t"}, "Missing required configuration 'file'"),
+        ({"connector.class": "FileSource", "topic": "t", "file": "f", "tasks.max": "0"}, "tasks.max"),
+    ],
+)
+def test_a_config_that_cannot_work_is_final(tmp_path: Path, config: dict[str, str], words: str) -> None:
+    with Connector(_nobody(), tmp_path, {"name": "wrong", **config}) as wrong:
+        failed = wrong.fail()
+    assert words in failed.message
+    assert failed.is_final
+    assert "\n" not in failed.message
+
+
+def test_brokers_that_do_not_answer_are_worth_another_try(tmp_path: Path) -> None:
+    config = {"name": "alone", "connector.class": "GeneratorSource", "topic": "t"}
+    with Connector(_nobody(), tmp_path, config) as alone:
+        failed = alone.fail()
+    assert not failed.is_final
+    assert "127.0.0.1" in failed.message
