@@ -270,6 +270,23 @@ def test_tables_change_their_columns_in_the_middle_of_the_stream(orders: TestDat
             assert row and {field.name for field in row.fields} == set(record.value["after"])
 
 
+def test_a_table_in_parts_is_one_table(database: TestDatabase, given: dict[str, str]) -> None:
+    database.run(
+        "CREATE TABLE parted (id INT PRIMARY KEY, item TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE high PARTITION OF parted FOR VALUES FROM (100) TO (200)",
+        "INSERT INTO parted VALUES (1, 'low'), (101, 'high')",
+    )
+    with closing(Reading(PostgresSource, {**given, "table.include.list": r"public\.parted"})) as reading:
+        assert reading.plan()
+        database.run("INSERT INTO parted VALUES (2, 'more')", "UPDATE parted SET id = 102 WHERE id = 1")
+        records = reading.read()
+        reading.commit()
+        records += reading.all()
+        assert {record.topic for record in records} == {"shop.public.parted"}
+        assert folded(records) == table(database, "parted")
+
+
 def test_a_full_identity_shows_the_row_before(orders: TestDatabase, given: dict[str, str]) -> None:
     orders.run("ALTER TABLE orders REPLICA IDENTITY FULL", "ALTER TABLE orders ALTER COLUMN item SET STORAGE EXTERNAL")
     with closing(Reading(PostgresSource, {**given, "tombstones.on.delete": "false"})) as reading:

@@ -190,6 +190,10 @@ class JdbcSink(Sink):
             self._fit(table, [row for row in rows if row.table == table])
         with self._session.use() as connection, connection.transaction():
             now = self._progress(place, batch, "FOR UPDATE")
+            for record in records if now.next_offset > progress.next_offset else ():
+                # Another attempt, given up for dead, was quicker.
+                if (why := now.refused.get(str(record.offset))) is not None:
+                    self._refuse(record, DataError(why), progress)
             rows = [row for row in rows if _offset(row.record) >= now.next_offset]
             for (table, columns, key, is_end), group in groupby(rows, _kind):
                 if not self._known[table][1]:

@@ -42,7 +42,8 @@ class Slot:
         name = quoted(self.publication)
         if not self.is_published():
             what = "ALL TABLES" if tables is None else f"TABLE {_listed(tables)}"
-            self._session.run(f"CREATE PUBLICATION {name} FOR {what}")
+            # A table in parts is one table to its readers.
+            self._session.run(f"CREATE PUBLICATION {name} FOR {what} WITH (publish_via_partition_root = true)")
         elif tables is not None and (missing := [each for each in tables if each not in self.published()]):
             self._session.run(f"ALTER PUBLICATION {name} ADD TABLE {_listed(missing)}")
 

@@ -24,7 +24,7 @@ class Visible:
 
     @classmethod
     def parse(cls, text: str) -> "Visible":
-        """From what ``pg_current_snapshot()`` says: ``xmin:xmax:running,…``."""
+        """From what ``txid_current_snapshot()`` says: ``xmin:xmax:running,…``."""
         _, end, running = text.split(":")
         return cls(int(end), frozenset(int(number) for number in running.split(",") if number))
 

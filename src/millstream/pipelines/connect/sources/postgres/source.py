@@ -204,7 +204,7 @@ class PostgresSource(Source):
         with closing(options.database(self.config).session()) as frozen:
             frozen.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             ((seen, at_us),) = frozen.rows(
-                "SELECT pg_current_snapshot()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+                "SELECT txid_current_snapshot()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
             )
             touched = self._touched(Visible.parse(seen), [table for table, _, _ in pieces])
             origin = Origin(at_us, end["lsn"], is_snapshot=True)

@@ -1,141 +1,41 @@
-"""Rows of tables, or of a query, as records: all of them time and again, or those that are new by a number or a time.
-
-Options, offsets and records are those of Confluent's JDBC source.  A row that a transaction under way wrote is waited
-for: nothing behind it is read before that transaction has ended, so none is passed over by its number.  (What a
-transaction draws a number for and writes only later cannot be seen; change capture is for that.)
-"""
+"""The connector: finds tables, plans how far to read, and reads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Any
 
-from millstream.config.setting import BOOLEAN, INT, LIST, LONG, STRING, at_least, one_of
 from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.connect.base import Offset, Partition, Source
 from millstream.pipelines.connect.errors import ConnectError, Misconfigured
-from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.postgres import sql
 from millstream.pipelines.connect.postgres.catalog import Catalog, Column, Table
-from millstream.pipelines.connect.postgres.options import SECRET, URL, USER, database, refusal
+from millstream.pipelines.connect.postgres.options import database, refusal
 from millstream.pipelines.connect.postgres.types import Mapping, codec_of, precision_and_scale
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Field, Schema, Type
-
-UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-
-BULK, INCREMENTING, TIMESTAMP, BOTH = "bulk", "incrementing", "timestamp", "timestamp+incrementing"
-_GROUP = "Rows"
-
-MODE = Option[str](
-    "mode",
-    STRING,
-    default=REQUIRED,
-    check=one_of(BULK, INCREMENTING, TIMESTAMP, BOTH),
-    doc="bulk: everything, each time; incrementing: rows with a higher number than any before; timestamp: rows with a "
-    "later time; timestamp+incrementing: both, so that rows of one moment are told apart.",
-    importance="HIGH",
-    group=_GROUP,
-    recommended=(BULK, INCREMENTING, TIMESTAMP, BOTH),
+from millstream.pipelines.connect.sources.jdbc.options import (
+    BULK,
+    INCREMENTING,
+    MODE,
+    NON_NULL,
+    NUMBER_COLUMN,
+    NUMERIC,
+    OPTIONS,
+    POLL_MS,
+    PREFIX,
+    QUERY,
+    SCHEMA_PATTERN,
+    TABLES,
+    TABLES_NOT,
+    TIME_COLUMNS,
+    TIME_DELAY_MS,
+    TIME_INITIAL,
+    TIMESTAMP,
+    inconsistent,
 )
-NUMBER_COLUMN = Option[str](
-    "incrementing.column.name",
-    STRING,
-    default="",
-    doc="The column whose numbers only rise; the only column of the primary key when empty.",
-    group=_GROUP,
-)
-TIME_COLUMNS = Option[tuple[str, ...]](
-    "timestamp.column.name",
-    LIST,
-    default=(),
-    doc="The columns with the time of a row's last change; the first that is not null counts.",
-    group=_GROUP,
-)
-TIME_INITIAL = Option[int | None](
-    "timestamp.initial",
-    LONG,
-    default=None,
-    doc="Rows up to this time, in milliseconds since 1970, are left out at first; -1: up to now.",
-    importance="LOW",
-    group=_GROUP,
-)
-TIME_DELAY_MS = Option[int](
-    "timestamp.delay.interval.ms",
-    LONG,
-    default=0,
-    check=at_least(0),
-    doc="How old a row's time must be before it is read, for transactions that write it late.",
-    group=_GROUP,
-)
-NON_NULL = Option[bool](
-    "validate.non.null",
-    BOOLEAN,
-    default=True,
-    doc="Whether those columns must be declared NOT NULL; rows that have null there are never read.",
-    importance="LOW",
-    group=_GROUP,
-)
-TABLES = Option[tuple[str, ...]](
-    "table.whitelist",
-    LIST,
-    default=(),
-    doc="The tables to read, TABLE or SCHEMA.TABLE, with * for any letters; all when empty.",
-    group=_GROUP,
-)
-TABLES_NOT = Option[tuple[str, ...]](
-    "table.blacklist", LIST, default=(), doc="The tables not to read; either this or table.whitelist.", group=_GROUP
-)
-SCHEMA_PATTERN = Option[str](
-    "schema.pattern", STRING, default="", doc="The schema whose tables are read; all when empty.", group=_GROUP
-)
-QUERY = Option[str](
-    "query",
-    STRING,
-    default="",
-    doc="A query whose rows are read in place of tables; it goes into the topic that topic.prefix names.",
-    group=_GROUP,
-    width="LONG",
-)
-PREFIX = Option[str](
-    "topic.prefix",
-    STRING,
-    default=REQUIRED,
-    doc="Put before a table's name to make its topic's.",
-    importance="HIGH",
-    group=_GROUP,
-)
-NUMERIC = Option[str](
-    "numeric.mapping",
-    STRING,
-    default="none",
-    check=one_of("none", "precision_only", "best_fit", "best_fit_eager_double"),
-    doc="none: NUMERIC is Connect's Decimal, and text where it has no limits; best_fit: a whole number where it has no "
-    "digits behind the point and fits, else a double.",
-    importance="LOW",
-    group=_GROUP,
-)
-POLL_MS = Option[int](
-    "poll.interval.ms",
-    INT,
-    default=5_000,
-    check=at_least(0),
-    doc="How long a table rests that had nothing new, or, in bulk, was read.",
-    importance="HIGH",
-    group=_GROUP,
-)
-BATCH_ROWS = Option[int](
-    "batch.max.rows",
-    INT,
-    default=20_000,
-    check=at_least(1),
-    doc="About how many rows of a table are read at once.",
-    importance="LOW",
-    group=_GROUP,
-)
+from millstream.pipelines.connect.sources.jdbc.order import Order
 
 #: Types whose values rise in a way that numbers or times do.
 NUMBER_TYPES = frozenset({"int2", "int4", "int8", "numeric", "oid"})
@@ -146,45 +46,6 @@ SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND
 AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND relation IN (SELECT %s::oid UNION SELECT relid FROM pg_partition_tree(%s::oid::regclass))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What rows are read in the order of: expressions, what they are cast to, and what offsets call them."""
-
-    expressions: tuple[str, ...]
-    casts: tuple[str, ...]
-    has_time: bool
-    has_number: bool
-
-    def values(self, offset: Offset) -> list[Any]:
-        """The place that an offset names."""
-        values: list[Any] = []
-        if self.has_time:
-            at_ms, nanos = offset.get("timestamp"), offset.get("timestamp_nanos", 0)
-            if at_ms is None:
-                raise Misconfigured(f"the offset {dict(offset)} names no timestamp")
-            values.append(UNIX_EPOCH + timedelta(milliseconds=at_ms // 1000 * 1000, microseconds=_micros(at_ms, nanos)))
-        if self.has_number:
-            # Before every row of that moment, where nobody said behind which.
-            values.append(offset.get("incrementing", -1))
-        return values
-
-    def offset(self, texts: Sequence[str]) -> Offset:
-        """The offset of a place."""
-        offset: dict[str, Any] = {}
-        if self.has_time:
-            moment = datetime.fromisoformat(texts[0])
-            micros = (moment.replace(tzinfo=moment.tzinfo or UTC) - UNIX_EPOCH) // MICROSECOND
-            offset |= {"timestamp": micros // 1000, "timestamp_nanos": micros % 1_000_000 * 1000}
-        if self.has_number:
-            offset["incrementing"] = int(Decimal(texts[-1]))
-        return offset
-
-
-def _micros(at_ms: int, nanos: int) -> int:
-    """The part of a second: nanoseconds are within the second, and may be missing."""
-    return nanos // 1000 if nanos else at_ms % 1000 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +62,7 @@ class Origin:
 class JdbcSource(Source):
     """Reads tables or a query of a PostgreSQL."""
 
-    options = (
-        *(URL, USER, SECRET, MODE, NUMBER_COLUMN, TIME_COLUMNS, TIME_INITIAL, TIME_DELAY_MS, NON_NULL),
-        *(TABLES, TABLES_NOT, SCHEMA_PATTERN, QUERY, PREFIX, NUMERIC, POLL_MS, BATCH_ROWS),
-    )
+    options = OPTIONS
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
         super().__init__(config)
@@ -217,7 +75,7 @@ class JdbcSource(Source):
 
     @classmethod
     def check(cls, config: Config) -> dict[str, str]:
-        wrong = _inconsistent(config)
+        wrong = inconsistent(config)
         if wrong:
             return wrong
         source = cls(config)
@@ -413,16 +271,3 @@ def _only_key(origin: Origin) -> str:
 
 def _matches(wanted: str, schema: str, name: str) -> bool:
     return fnmatchcase(name, wanted) or fnmatchcase(f"{schema}.{name}", wanted)
-
-
-def _inconsistent(config: Config) -> dict[str, str]:
-    """What options say against each other."""
-    if config[QUERY] and (config[TABLES] or config[TABLES_NOT]):
-        return {QUERY.name: "a query and lists of tables exclude each other"}
-    if config[TABLES] and config[TABLES_NOT]:
-        return {TABLES_NOT.name: "table.whitelist and table.blacklist exclude each other"}
-    if config[MODE] in (TIMESTAMP, BOTH) and not config[TIME_COLUMNS]:
-        return {TIME_COLUMNS.name: f"mode={config[MODE]} needs it"}
-    if config[MODE] in (INCREMENTING, BOTH) and config[QUERY] and not config[NUMBER_COLUMN]:
-        return {NUMBER_COLUMN.name: f"mode={config[MODE]} with a query needs it"}
-    return {}
