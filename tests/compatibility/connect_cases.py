@@ -143,6 +143,71 @@ TEXTS: list[tuple[Schema | None, Any]] = [
 ]
 
 
+#: Patterns of dates, and texts to read by them.
+DATES_READ = (
+    ("yyyy-MM-dd", "2024-02-29"),
+    ("yyyy-MM-dd", "2024-2-9 and more"),
+    ("yyyy-MM-dd", "2024-13-45"),
+    ("yyyyMMddHHmmss", "20240229130507"),
+    ("yy/M/d h:mm a", "24/2/9 1:05 PM"),
+    ("yy/M/d h:mm a", "69/2/9 12:05 am"),
+    ("dd MMM yyyy", "29 Feb 2024"),
+    ("EEE, d MMMM yyyy HH:mm:ss Z", "Thu, 29 February 2024 13:05:07 +0130"),
+    ("yyyy-MM-dd'T'HH:mm:ssX", "2024-02-29T13:05:07-02"),
+    ("yyyy-MM-dd'T'HH:mm:ssXXX", "2024-02-29T13:05:07+02:00"),
+    ("yyyy-MM-dd HH:mm z", "2024-02-29 13:05 GMT"),
+    ("yyyy D", "2024 60"),
+    ("kk:mm", "24:05"),
+    ("KK:mm a", "11:05 PM"),
+    ("ss.SSSSSS", "01.123456"),
+    ("yyyy-MM-dd", "x"),
+    ("yyyy-MM-dd HH", "2024-02-29"),
+    ("'o''clock' HH", "o'clock 13"),
+)
+#: Patterns to write dates by.
+DATES_WRITTEN = (
+    *(
+        "yyyy-MM-dd",
+        "yy",
+        "y",
+        "yyyyy",
+        "M",
+        "MM",
+        "MMM",
+        "MMMM",
+        "d",
+        "D",
+        "E",
+        "EEEE",
+        "u",
+        "a",
+        "H",
+        "k",
+        "K",
+        "h",
+    ),
+    *(
+        "m",
+        "s",
+        "S",
+        "SSSSSS",
+        "z",
+        "zzzz",
+        "Z",
+        "X",
+        "XXX",
+        "G",
+        "YYYY",
+        "w",
+        "W",
+        "F",
+        "'T'''",
+        "HHmm 'h'",
+        "dd''MM",
+    ),
+)
+
+
 def _order() -> Record:
     return order()
 
@@ -326,72 +391,12 @@ def _of_moments() -> Iterator[Case]:
             yield Case("TimestampConverter$Value", {"field": "at", "target.type": target, "format": iso}, plain())
         yield Case("TimestampConverter$Value", {"target.type": target, "format": iso}, _GONE)
         yield Case("TimestampConverter$Value", {"field": "at", "target.type": target, "format": iso}, _NULL)
-    for pattern, text in (
-        ("yyyy-MM-dd", "2024-02-29"),
-        ("yyyy-MM-dd", "2024-2-9 and more"),
-        ("yyyy-MM-dd", "2024-13-45"),
-        ("yyyyMMddHHmmss", "20240229130507"),
-        ("yy/M/d h:mm a", "24/2/9 1:05 PM"),
-        ("yy/M/d h:mm a", "69/2/9 12:05 am"),
-        ("dd MMM yyyy", "29 Feb 2024"),
-        ("EEE, d MMMM yyyy HH:mm:ss Z", "Thu, 29 February 2024 13:05:07 +0130"),
-        ("yyyy-MM-dd'T'HH:mm:ssX", "2024-02-29T13:05:07-02"),
-        ("yyyy-MM-dd'T'HH:mm:ssXXX", "2024-02-29T13:05:07+02:00"),
-        ("yyyy-MM-dd HH:mm z", "2024-02-29 13:05 GMT"),
-        ("yyyy D", "2024 60"),
-        ("kk:mm", "24:05"),
-        ("KK:mm a", "11:05 PM"),
-        ("ss.SSSSSS", "01.123456"),
-        ("yyyy-MM-dd", "x"),
-        ("yyyy-MM-dd HH", "2024-02-29"),
-        ("'o''clock' HH", "o'clock 13"),
-    ):
+    for pattern, text in DATES_READ:
         yield Case("TimestampConverter$Value", {"target.type": "unix", "format": pattern}, of(text, STRING))
-    for pattern in (
-        *(
-            "yyyy-MM-dd",
-            "yy",
-            "y",
-            "yyyyy",
-            "M",
-            "MM",
-            "MMM",
-            "MMMM",
-            "d",
-            "D",
-            "E",
-            "EEEE",
-            "u",
-            "a",
-            "H",
-            "k",
-            "K",
-            "h",
-        ),
-        *(
-            "m",
-            "s",
-            "S",
-            "SSSSSS",
-            "z",
-            "zzzz",
-            "Z",
-            "X",
-            "XXX",
-            "G",
-            "YYYY",
-            "w",
-            "W",
-            "F",
-            "'T'''",
-            "HHmm 'h'",
-            "dd''MM",
-        ),
-    ):
+    for pattern in DATES_WRITTEN:
         for timestamp_ms in (TIMESTAMP_MS, 0, 1_735_603_200_000, -1):
-            yield Case(
-                "TimestampConverter$Value", {"target.type": "string", "format": pattern}, of(timestamp_ms, INT64)
-            )
+            config = {"target.type": "string", "format": pattern}
+            yield Case("TimestampConverter$Value", config, of(timestamp_ms, INT64))
 
 
 def predicates() -> Iterator[Case]:
