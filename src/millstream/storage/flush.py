@@ -71,6 +71,7 @@ class FlushPlan:
                     self._small.append(index.path)
                     if index is segment.aborted:  # Its name may be new, long after those of the others.
                         self._folders = self._folders or [log.folder]
+        log.epochs.rewrite()  # What was found in batches after a crash is not looked for again.
         if not log.epochs.is_synced:
             log.epochs.is_synced = True
             self._small.append(log.epochs.path)

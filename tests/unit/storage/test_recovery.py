@@ -80,6 +80,17 @@ def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
     assert log.unflushed_batches == 40, "the next flush covers them"
 
 
+def test_epochs_that_the_power_took_are_found_in_the_batches_and_kept(tmp_path: Path) -> None:
+    logs, _ = written(OS, str(tmp_path))
+    checkpoint = next(tmp_path.glob("*/leader-epoch-checkpoint"))
+    killed(logs)
+    checkpoint.write_text("0\n1\n0 0\n")
+    logs = open_logs(OS, str(tmp_path), **SETTINGS)
+    check_whole(made(logs))
+    logs.close()
+    check_whole(made(open_logs(OS, str(tmp_path), **SETTINGS)))
+
+
 class CountedFile(OsFile):
     """Counts the bytes read from it, with all others."""
 
