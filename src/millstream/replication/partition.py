@@ -442,9 +442,14 @@ class Partition:
         """Batches from ``offset`` on and below ``upper``; None when there are none yet."""
         if offset >= upper:
             if offset > log.end_offset:
-                raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is past the log's end {log.end_offset}")
+                raise ProtocolError(self._beyond(), f"{offset} is past the log's end {log.end_offset}")
             return None
         return log.read(offset, bytes_max, upper)
+
+    def _beyond(self) -> ErrorCode:
+        """What to call an offset past the end: a follower may only lag, and readers told otherwise start over."""
+        is_leader = self.role.part is Part.LEADER
+        return ErrorCode.OFFSET_OUT_OF_RANGE if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
 
     def divergence(self, fetch_offset: int, last_fetched_epoch: int) -> Divergence | None:
         """Where a follower must cut its log before it goes on, or a reader has lost its place, if so."""
