@@ -89,7 +89,7 @@ async def reckon(watcher: Watcher, transactors: list[Transactor], *, is_settled_
     else:
         for transactor in transactors:
             await transactor.begin_anew()
-    visible = {partition: (await watcher.read_committed(partition))[0] for partition in range(PARTITIONS)}
+    visible = {partition: await watcher.all_committed(partition) for partition in range(PARTITIONS)}
     for partition, seen in watcher.seen.items():
         assert visible[partition][: len(seen)] == seen, "what was seen was taken back"
     for partition, values in visible.items():

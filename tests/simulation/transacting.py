@@ -21,6 +21,12 @@ from millstream.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from millstream.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from millstream.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from millstream.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -50,6 +56,8 @@ TOPIC = "orders"
 PARTITIONS = 3
 TIMEOUT_MS = 5_000
 PAUSE_S = 0.05
+LATEST = -1
+LIST_OFFSETS_VERSION = 5
 #: However long the broker was away, whoever asks it for so long is answered.
 ENOUGH_S = 60
 #: Ask again: the broker is not ready for this yet.
@@ -65,6 +73,7 @@ LATER = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
 
@@ -120,6 +129,19 @@ class Client:
         assert not _offset_fetch_code(answer)
         return answer.groups[0].topics[0].partitions[0].committed_offset
 
+    async def all_committed(self, partition: int) -> list[str]:
+        """Every value that was visible before the call: a new leader may show them a moment late, which it tells."""
+        row = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
+        request = ListOffsetsRequest(isolation_level=1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[row])])
+        answer = await self.ask(request, ListOffsetsResponse, _list_offsets_code, LIST_OFFSETS_VERSION)
+        assert not _list_offsets_code(answer)
+        found: list[str] = []
+        offset, end = 0, answer.topics[0].partitions[0].offset
+        while offset < end:
+            values, offset = await self.read_committed(partition, offset)
+            found += values
+        return found
+
     async def read_committed(self, partition: int, offset: int = 0) -> tuple[list[str], int]:
         """Every visible value from this offset to the last stable one, and that one."""
         found: list[str] = []
@@ -141,6 +163,10 @@ class Client:
 
 def _fetch_code(answer: FetchResponse) -> int:
     return answer.responses[0].partitions[0].error_code
+
+
+def _list_offsets_code(answer: ListOffsetsResponse) -> int:
+    return answer.topics[0].partitions[0].error_code
 
 
 def _offset_fetch_code(answer: OffsetFetchResponse) -> int:

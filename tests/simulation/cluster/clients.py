@@ -9,6 +9,7 @@ from millstream.client.wire import Address, Connection, connect
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.fetch import FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from millstream.protocol.messages.list_offsets import ListOffsetsRequest
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from millstream.protocol.messages.produce import ProduceRequest
 from millstream.protocol.schema import Request, Response
@@ -164,6 +165,9 @@ class Routed:
         if isinstance(request, FetchRequest):
             fetched = request.topics[0]
             return (await self.way.leader(fetched.topic, fetched.partitions[0].partition))[0]
+        if isinstance(request, ListOffsetsRequest):
+            listed = request.topics[0]
+            return (await self.way.leader(listed.name, listed.partitions[0].partition_index))[0]
         if isinstance(request, FindCoordinatorRequest):
             return await self.way.coordinator(request.key, request.key_type)
         key, kind = _coordinated(request)
