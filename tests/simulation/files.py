@@ -222,6 +222,7 @@ class MemoryFiles:
 
     def __init__(self, rng: random.Random | None = None, clock: Clock | None = None) -> None:
         self.life = 0
+        self._boots = 0
         self.capacity_bytes: int | None = None
         self._rng = rng or random.Random(0)
         self._clock = clock
@@ -235,6 +236,7 @@ class MemoryFiles:
     def crash(self) -> None:
         """Cut the power: lose what the seed takes of everything not on disk, and every handle and lock."""
         self.kill()
+        self._boots += 1
         self._root.crash(self._rng)
 
     def kill(self) -> None:
@@ -418,6 +420,9 @@ class MemoryFiles:
         lock = _Lock(self, key)
         self._locks[key] = id(lock)
         return lock
+
+    def boot_id(self) -> str:
+        return f"boot-{self._boots}"
 
     # What handles ask.
 

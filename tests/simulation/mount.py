@@ -58,6 +58,9 @@ class Mount:
     def lock(self, path: str) -> object | None:
         return self._alive(path).lock(path)
 
+    def boot_id(self) -> str:
+        return self._disk.boot_id()
+
     def _alive(self, path: str) -> MemoryFiles:
         if self._life != self._disk.life:
             raise OSError(errno.EBADF, "the process that had this disk is dead", path)

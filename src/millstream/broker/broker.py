@@ -194,6 +194,8 @@ class Broker:
         self.logs.on_failure = self._directory_failed
         self._undo.append(self._report_no_more)
         await self._until_known()
+        if not self.logs.has_kept:
+            self.logs.losses_are_known()
         self._let_clients_in()
         self._undo += [self.replication.stop, self.moves.stop]  # The first things to end.
         background = Background(self)
@@ -334,7 +336,7 @@ class Broker:
         )
         self._undo.append(registration.close)
         session_s = self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
-        await registration.start(is_clean=self.logs.were_closed, patience_s=STALE_NODE_PATIENCE * session_s)
+        await registration.start(is_clean=self.logs.has_kept, patience_s=STALE_NODE_PATIENCE * session_s)
         is_alone = self._config.get(ZOOKEEPER_CONNECT) is None
         self.standing = Standing(registry, self.id, self.replicas, self.clock, None if is_alone else session_s)
         self._undo.append(self.standing.close)

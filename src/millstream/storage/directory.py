@@ -1,5 +1,6 @@
 """One log directory: what its partitions share, and whether its disk can still be trusted."""
 
+import errno
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from millstream.storage.log import Log
 
 LOCK = ".lock"
+#: Errors of a disk that is full.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+#: Holds the boot id of the machine, while whatever is written here is known to be kept; or that some was lost.
+KEPT = ".millstream_kept"
+_LOST = b"lost"
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +45,7 @@ class LogDirectory:
         "clock",
         "failure",
         "files",
+        "has_lost",
         "is_start_moved",
         "logs",
         "on_cut",
@@ -59,6 +66,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         #: Why the directory is offline; None while it is not.
         self.failure: str | None = None
+        #: Whether the disk may have lost what it took before; one that is only full has not.
+        self.has_lost = False
         #: Whether a log's start went up since the starts were written down.
         self.is_start_moved = False
         #: Told once, when the directory goes offline.
@@ -78,6 +87,7 @@ class LogDirectory:
         """Take the directory offline; the refusal to raise."""
         if self.failure is None:
             self.failure = str(error)
+            self.has_lost = error.errno not in FULL
             _log.error("log directory %s is offline, its partitions with it: %s", self.path, error)
             self.on_failure(self)
         return self.refusal()
@@ -148,6 +158,23 @@ class LogDirectory:
 
     def mark_closed(self) -> None:
         self.files.replace(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
+
+    def has_kept(self) -> bool:
+        """Whether all that was written is here: the last broker stopped cleanly, or the machine runs ever since."""
+        note, boot_id = self._kept(), self.files.boot_id().encode()
+        return note == boot_id != b"" or (self.was_closed() and note != _LOST)
+
+    def note_kept(self, *, is_lost: bool = False) -> None:
+        """Write down that nothing is missing from here on; or that something is, until somebody has heard of it."""
+        note = _LOST if is_lost else self.files.boot_id().encode()
+        if note != self._kept():
+            self.files.replace(f"{self.path}/{KEPT}", note)
+
+    def _kept(self) -> bytes | None:
+        try:
+            return self.files.read(f"{self.path}/{KEPT}")
+        except FileNotFoundError:
+            return None
 
     # Checkpoints.
 

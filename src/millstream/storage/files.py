@@ -10,9 +10,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 from millstream.model.slices import FileSlice as FileSlice
+
+#: Linux gives the machine another one whenever it starts.
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -112,6 +116,13 @@ class Files(Protocol):
 
     def lock(self, path: str) -> object | None:
         """Hold ``path`` as a lock until the returned handle is closed or the process ends; None when another has it."""
+        ...
+
+    def boot_id(self) -> str:
+        """Names the machine's run: while it is the same, all that was written is there, flushed or not.
+
+        Empty where it cannot be told.
+        """
         ...
 
 
@@ -265,6 +276,12 @@ class OsFiles:
             file.close()
             return None
         return file
+
+    def boot_id(self) -> str:
+        try:
+            return BOOT_ID.read_text().strip()
+        except OSError:
+            return ""
 
     @contextmanager
     def _descriptor(self, path: str) -> Iterator[int]:

@@ -54,8 +54,8 @@ class Logs:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._checkpoints = 0
-        #: Whether every directory was closed cleanly by whoever had it last; known once they are open.
-        self.were_closed = False
+        #: Whether every directory holds all that was ever written to it; known once they are open.
+        self.has_kept = False
         #: Told once of each directory that goes offline, in the midst of whatever found it out: note it, act later.
         self.on_failure: Callable[[LogDirectory], None] = _ignore
         for directory in self.directories:
@@ -67,7 +67,7 @@ class Logs:
     def open(self) -> None:
         """Lock every directory and load its partitions; DirectoryError when none, or another broker's, is left."""
         self._lock()
-        self.were_closed = True
+        self.has_kept = True
         for directory in self._online():
             try:
                 self._load(directory)
@@ -75,7 +75,8 @@ class Logs:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
-        self.were_closed &= len(self._online()) == len(self.directories)
+        self.has_kept &= len(self._online()) == len(self.directories)
+        self._note_kept(is_lost=not self.has_kept)
         if all(directory.failure is not None for directory in self.directories):
             reasons = "; ".join(f"{directory.path}: {directory.failure}" for directory in self.directories)
             raise DirectoryError(f"no log directory can be used: {reasons}")
@@ -127,7 +128,7 @@ class Logs:
     def _load(self, directory: LogDirectory) -> None:
         files, path = directory.files, directory.path
         is_clean = directory.was_closed()
-        self.were_closed &= is_clean
+        self.has_kept &= directory.has_kept()
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):
@@ -161,7 +162,22 @@ class Logs:
         return [directory for directory in self.directories if directory.failure is None]
 
     def _directory_failed(self, directory: LogDirectory) -> None:
+        if directory.has_lost:
+            self._note_kept(is_lost=True)
         self.on_failure(directory)
+
+    def losses_are_known(self) -> None:
+        """The cluster counts no more on what was lost, if anything was: from here on all is kept."""
+        if all(directory.failure is None for directory in self.directories):
+            self._note_kept(is_lost=False)
+
+    def _note_kept(self, *, is_lost: bool) -> None:
+        for directory in self.directories:
+            try:
+                directory.note_kept(is_lost=is_lost)
+            except OSError as error:
+                if directory.failure is None:
+                    directory.fail(error)
 
     # Finding, making, removing.
 

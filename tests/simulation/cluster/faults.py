@@ -19,20 +19,19 @@ Fault = Callable[[], Awaitable[None]]
 class Faults:
     """Strikes until it is told to stop.
 
-    At most min.insync.replicas - 1 machines lose unflushed data before every in-sync set is whole again, for no
-    replicated log survives more; where every write is flushed, any number.
+    At most min.insync.replicas - 1 machines lose unflushed data, or have a disk that errs, before every in-sync set is
+    whole again, for no replicated log survives more; where every write is flushed, any number.  Processes are killed
+    without such a bound.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.child_rng()
         self._under_way: set[asyncio.Task[None]] = set()
-        #: Machines that lost unflushed data since all were in sync, and those whose processes died at all: to the
-        #: cluster the two look alike.
+        #: Machines that lost unflushed data since all were in sync, or that cannot tell whether they did.
         self._lossy: set[int] = set()
-        self._killed: set[int] = set()
-        #: Machines whose disk is failing or full, once for each such fault: all may be in sync still, until a write
-        #: finds it out.
+        #: Machines whose disk is failing, once for each such fault: all may be in sync still, until a write finds it
+        #: out.
         self._ailing: list[int] = []
         #: How likely each kind is in this life; every life has its own mixture, so that rare ones meet.
         self._weights = {kind: self._rng.choice((0, 1, 1, 3)) for kind in self._kinds()}
@@ -84,10 +83,9 @@ class Faults:
                 task.result()
 
     def _forget_the_healed(self) -> None:
-        """What died before all were in sync counts no more; what is about to die does."""
+        """What was lost before all were in sync counts no more; what is about to be does."""
         if self._world.is_whole() and all(machine.is_up for machine in self._world.machines.values()):
-            self._lossy.clear()
-            self._killed = set(self._ailing)
+            self._lossy = set(self._ailing)
 
     async def heal(self) -> None:
         """Everything works again: disks, network, clocks, and a process on every machine."""
@@ -118,19 +116,17 @@ class Faults:
 
     def _may_lose(self, machine: Machine) -> bool:
         plan = self._world.plan
-        return plan.is_flushed or len(self._lossy | self._killed | {machine.id}) < plan.min_insync
-
-    def _may_kill(self, machine: Machine) -> bool:
-        return not self._lossy or self._may_lose(machine)
+        return plan.is_flushed or len(self._lossy | {machine.id}) < plan.min_insync
 
     def _crash(self, machine: Machine, *, power: bool) -> None:
-        (self._lossy if power else self._killed).add(machine.id)
+        if power:
+            self._lossy.add(machine.id)
         machine.crash_now(power=power)
 
     @contextmanager
     def _with_ailing(self, machine: Machine) -> Iterator[None]:
-        """Inside the block the machine counts as one whose process dies."""
-        self._killed.add(machine.id)
+        """Inside the block the machine counts as one that loses data."""
+        self._lossy.add(machine.id)
         self._ailing.append(machine.id)
         try:
             yield
@@ -144,7 +140,7 @@ class Faults:
 
     async def _kill(self) -> None:
         machine = self._victim()
-        if machine is not None and self._may_kill(machine):
+        if machine is not None:
             self._note("kill", machine)
             self._crash(machine, power=False)
             await self._down_for_a_while(machine)
@@ -169,7 +165,7 @@ class Faults:
     async def _tear(self) -> None:
         """From some call on nothing reaches the disk, in the middle of whatever is being written; then it dies."""
         machine = self._victim()
-        if machine is not None and self._may_kill(machine):
+        if machine is not None and self._may_lose(machine):
             self._note("torn write, then kill", machine)
             with self._with_ailing(machine):
                 machine.files.fail("*", error=errno.EIO, after=self._rng.randrange(60))
@@ -318,7 +314,7 @@ class Faults:
 
     async def _break_disk(self) -> None:
         machine = self._victim()
-        if machine is not None and self._may_kill(machine):
+        if machine is not None and self._may_lose(machine):
             directory = self._rng.choice(("a", "b"))
             operation = self._rng.choice(("append", "flush", "*"))
             self._note("disk error", machine, f"{operation} in {directory}")
@@ -328,11 +324,10 @@ class Faults:
 
     async def _fill_disk(self) -> None:
         machine = self._victim()
-        if machine is not None and self._may_kill(machine):
+        if machine is not None:
             self._note("full disk", machine)
-            with self._with_ailing(machine):
-                machine.files.capacity_bytes = machine.files.used_bytes + self._rng.randrange(2_000)
-                await self._repair(machine)
+            machine.files.capacity_bytes = machine.files.used_bytes + self._rng.randrange(2_000)
+            await self._repair(machine)
 
     async def _repair(self, machine: Machine) -> None:
         """Somebody mends the disk after a while and starts the broker anew, where it lost a directory."""

@@ -15,21 +15,21 @@ SETTINGS = {
 }
 
 
-def test_no_other_machine_loses_power_while_a_disk_is_full_though_all_are_in_sync() -> None:
+def test_no_other_machine_loses_power_while_a_disk_fails_though_all_are_in_sync() -> None:
     async def scenario(loop: ClusterLoop, network: SimNetwork) -> None:
         world = World(Plan(random.Random(1), min_insync=2, settings=SETTINGS), loop, network)
         watching = loop.create_task(world.ensemble.watch_over())
         await world.begin()
         await _until(world, world.is_whole, 10, lambda: "not whole")
         faults = Faults(world)
-        filling = loop.create_task(faults._fill_disk())
+        breaking = loop.create_task(faults._break_disk())
         await asyncio.sleep(0)
-        (full,) = [each for each in world.machines.values() if each.files.capacity_bytes is not None]
-        others = [each for each in world.machines.values() if each is not full]
+        (ailing,) = faults._ailing
+        others = [each for each in world.machines.values() if each.id != ailing]
         assert world.is_whole()
         faults._forget_the_healed()
         assert not any(map(faults._may_lose, others))
-        await filling
+        await breaking
         await _until(world, world.is_whole, 30, lambda: "not whole")
         faults._forget_the_healed()
         assert all(map(faults._may_lose, others))

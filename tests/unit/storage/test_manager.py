@@ -356,3 +356,45 @@ def test_retention_runs_over_every_log_and_forgets_silent_producers(tmp_path: Pa
     append(log, batch(9, producer_id=5, producer_epoch=0, base_sequence=0))
     assert logs.retain(NOW_MS + 2 * 86_400_000, lambda partition: 9) > 0
     assert (log.start_offset, len(log.producers)) == (9, 0)
+
+
+def test_what_a_killed_broker_wrote_is_kept_while_the_machine_runs() -> None:
+    files = MemoryFiles()
+    assert not open_logs(files, "/a", "/b").has_kept, "an empty disk may be one that was wiped"
+    files.kill()
+    logs = open_logs(files, "/a", "/b")
+    assert not logs.has_kept, "nobody has heard yet"
+    logs.losses_are_known()
+    files.kill()
+    assert open_logs(files, "/a", "/b").has_kept
+    files.crash()
+    assert not open_logs(files, "/a", "/b").has_kept
+
+
+def test_a_clean_stop_keeps_everything_over_a_loss_of_power() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a")
+    logs.losses_are_known()
+    logs.close()
+    files.crash()
+    assert open_logs(files, "/a").has_kept
+
+
+def test_a_clean_stop_does_not_make_good_what_was_lost_before() -> None:
+    files = MemoryFiles()
+    open_logs(files, "/a").losses_are_known()
+    files.crash()
+    open_logs(files, "/a").close()
+    assert not open_logs(files, "/a").has_kept
+
+
+@pytest.mark.parametrize(("error", "has_kept"), [(errno.EIO, False), (errno.ENOSPC, True)])
+def test_a_disk_that_failed_may_have_lost_something_and_a_full_one_has_not(error: int, has_kept: bool) -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    logs.losses_are_known()
+    log = logs.create(tp(0), TOPIC_ID, DEFAULTS)
+    with files.failing("append", error, "/a/*"), pytest.raises(ProtocolError):
+        append(log, batch())
+    files.kill()
+    assert open_logs(files, "/a", "/b").has_kept is has_kept
