@@ -51,9 +51,7 @@ def test_heartbeats_are_known_over_every_cluster_they_passed(policy: DefaultPoli
     assert not policy.is_heartbeats("orders")
 
 
-@pytest.mark.parametrize(
-    "topic", ["__consumer_offsets", "mm2-offset-syncs.B.internal", "A.checkpoints.internal", ".x"]
-)
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "mm2-offset-syncs.B.internal", "A.checkpoints.internal", ".x"])
 def test_internal_topics_stay_where_they_are(topic: str) -> None:
     assert DEFAULT.is_internal(topic)
     assert not DEFAULT.is_internal("orders.internal")
