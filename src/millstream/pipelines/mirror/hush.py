@@ -1,4 +1,4 @@
-"""What Spark's Python workers say when the JVM has hung up first, which it does as it likes, and nobody needs to know."""
+"""What Spark's Python workers say when the JVM has hung up first: it does as it likes, and nobody needs to know."""
 
 _BEGIN = "Traceback (most recent call last):"
 _PLACE = "pyspark/daemon.py"
