@@ -20,6 +20,6 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[TestDatabase]:
-    made = postgres.new_database()
+    made = postgres.database()
     yield made
-    made.close()
+    made.clear()

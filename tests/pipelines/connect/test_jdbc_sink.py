@@ -1,6 +1,8 @@
 """Records as rows of a real PostgreSQL: each once, whatever comes again."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -224,6 +226,24 @@ def test_a_record_that_stops_the_connector_leaves_nothing_of_its_transaction(
     database.run("ALTER TABLE orders DROP CONSTRAINT orders_pkey")
     Writing(JdbcSink, given).write([order(0, 1, "a"), order(1, 1, "b"), order(2, 2, "c")], 0)
     assert len(rows(database)) == 3
+
+
+def test_a_transaction_that_loses_against_another_is_tried_again(database: TestDatabase, given: dict[str, str]) -> None:
+    writing = Writing(JdbcSink, {**given, **UPSERT})
+    writing.write([order(0, 1, "a"), order(1, 2, "a")], 0)
+    database.run(f"ALTER DATABASE {database.name} SET deadlock_timeout = '2s'")  # The sink finds out first, and loses.
+    with database.connect() as other, ThreadPoolExecutor(1) as pool:
+        other.execute("SET deadlock_timeout = '60s'")
+        other.execute("BEGIN")
+        other.execute("UPDATE orders SET item = 'other' WHERE id = 2")
+        written = pool.submit(writing.write, [order(2, 1, "b"), order(3, 2, "b")], 1)
+        while not database.rows("SELECT FROM pg_locks WHERE NOT granted"):
+            time.sleep(0.01)
+        other.execute("UPDATE orders SET item = 'other' WHERE id = 1")
+        other.execute("COMMIT")
+        written.result(60)
+    database.run(f"ALTER DATABASE {database.name} RESET deadlock_timeout")
+    assert rows(database) == [(1, "b"), (2, "b")]
 
 
 def test_a_server_that_is_away_is_tried_again_and_loses_nothing(
