@@ -1,0 +1,164 @@
+"""`millstream connect` itself: real connectors on real Spark, driven by a client of Connect's API that is not ours."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka_connect import KafkaConnect
+
+from tests.pipelines.connect.workers import ROOT, ConnectProcess, worker
+from tests.pipelines.records import values_of
+from tests.system.broker_process import BrokerProcess
+
+#: Spark is started six times, on however busy a machine.
+pytestmark = pytest.mark.timeout(600)
+
+#: A user's own source, found by --plugin-path: it brings a record and then takes its process down.
+CRASHING = """
+import os
+from millstream.pipelines.connect.base import Source
+from millstream.pipelines.connect.record import Record
+
+class Crashing(Source):
+    def partitions(self):
+        return [{"all": 1}]
+
+    def latest(self, partition, start, limit):
+        if start is not None:
+            os._exit(3)
+        return {"count": 1}
+
+    def read(self, partition, start, end):
+        return [Record("crashed", "once")]
+"""
+
+
+@pytest.fixture
+def running(broker: BrokerProcess, tmp_path: Path) -> Iterator[ConnectProcess]:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "crashing.py").write_text(CRASHING)
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    more = ["--plugin-path", str(plugins), "-c", f"key.converter={text}", "-c", f"value.converter={text}"]
+    with worker(broker.address, tmp_path, "command", *more) as api:
+        yield api
+
+
+def state(client: KafkaConnect, name: str) -> list[str]:
+    status = client.get_connector_status(name)
+    return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_a_client_of_others_drives_connectors_over_crashes_and_restarts(
+    broker: BrokerProcess, running: ConnectProcess, tmp_path: Path
+) -> None:
+    client = KafkaConnect(url=running.url)
+    assert client.get_cluster_info()["kafka_cluster_id"]
+    assert any(plugin["class"].endswith("FileSource") for plugin in client.list_connector_plugins())
+    came, went = tmp_path / "came.txt", tmp_path / "went.txt"
+    came.write_text("".join(f"{number}\n" for number in range(100)))
+    source = {"connector.class": "FileSource", "file": str(came), "topic": "command-lines"}
+    sink = {"connector.class": "FileSink", "file": str(went), "topics": "command-lines"}
+    assert client.validate_connector_config("FileSource", {**source, "name": "in"})["error_count"] == 0
+    assert client.create_connector({"name": "in", "config": source})["type"] == "source"
+    assert client.create_connector({"name": "out", "config": sink})["type"] == "sink"
+    running.wait_for(lambda: state(client, "in") == state(client, "out") == ["RUNNING", "RUNNING"])
+    running.wait_for(lambda: len(lines(went)) == 100)
+    assert sorted(client.list_connectors()) == ["in", "out"]
+    assert client.list_connectors(expand="status", state="running").keys() == {"in", "out"}
+    assert client.list_connector_tasks("in")[0]["id"] == {"connector": "in", "task": 0}
+    assert client.get_connector_task_status("in", 0)["state"] == "RUNNING"
+    assert client.list_connector_topics("in") == {"in": {"topics": ["command-lines"]}}
+    place = {"partition": {"filename": str(came)}, "offset": {"position": came.stat().st_size}}
+    running.wait_for(lambda: running.get("/connectors/in/offsets") == {"offsets": [place]})
+
+    # A crash loop beside it stops nothing.
+    client.create_connector({"name": "crashing", "config": {"connector.class": "crashing.Crashing"}})
+    pid, starts, count = _pids(running)["out"], running.figure("starts_total", "out"), 100
+    while running.figure("falls_total", "crashing") < 2:
+        with open(came, "a") as more:
+            more.write(f"{count}\n")
+        count += 1
+        running.wait_for(lambda count=count: len(lines(went)) == count)  # type: ignore[misc]
+    assert _pids(running)["out"] == pid
+    assert running.figure("starts_total", "out") == starts == 1 and running.figure("falls_total", "out") == 0
+    assert running.figure("batches_total", "out") == running.figure("batch_number", "out") + 1
+    assert values_of(broker.address, "crashed") == [b"once"]
+    client.delete_connector("crashing")
+
+    # Its offsets altered, a sink takes what lies behind them once more.
+    client.stop_connector("out")
+    running.wait_for(lambda: state(client, "out") == ["STOPPED"])
+    partition = {"kafka_topic": "command-lines", "kafka_partition": 0}
+    offsets = {"offsets": [{"partition": partition, "offset": {"kafka_offset": count - 1}}]}
+    assert running.ask("PATCH", "/connectors/out/offsets", offsets).status == 200
+    client.update_connector("out", {**sink, "file": f"{went}.2"})
+    client.resume_connector("out")
+
+    # Started again, the worker goes on with everything; what came meanwhile is not lost.
+    assert running.stop(signal.SIGINT) == 0
+    with open(came, "a") as more:
+        more.write(f"{count}\n")
+    running.start()
+    running.wait_for(lambda: lines(Path(f"{went}.2")) == [str(count - 1), str(count)])
+    assert [int(line) for line in lines(went)] == list(range(count))
+    client.delete_all_connectors()
+    assert client.list_connectors() == []
+
+
+def _pids(running: ConnectProcess) -> dict[str, int]:
+    """The process of each connector, by what it holds."""
+    found = {}
+    assert running.process is not None
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == running.process.pid and "connect.process" in command:
+            folders = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
+            name = next(match[1] for each in folders if (match := re.search(r"/connectors/([^/]+)/", each)))
+            found[name] = pid
+    return found
+
+
+def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, tmp_path: Path) -> None:
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-m", "millstream", "connect", "--port", "0", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+        assert done.returncode != 0 and done.stdout == ""
+        return done.stderr
+
+    data = ["--data", str(tmp_path / "data")]
+    assert said("-b", "127.0.0.1:1", *data).startswith("millstream: nothing listens at 127.0.0.1:1; is a broker")
+    assert said("-b", "nonsense:x", *data) == "millstream: 'nonsense:x' is not HOST:PORT\n"
+    (tmp_path / "file").write_text("")
+    in_file = said("-b", broker.address, "--data", str(tmp_path / "file" / "x"))
+    assert re.fullmatch(r"millstream: --data .*: Not a directory\n", in_file)
+
+
+def test_one_worker_to_a_folder_and_to_a_port(broker: BrokerProcess, tmp_path: Path) -> None:
+    with worker(broker.address, tmp_path, "alone") as api:
+        command = [sys.executable, "-m", "millstream", "connect", "-b", broker.address, "--group", "alone"]
+        for more, message in (
+            (["--port", "0", "--data", str(tmp_path / "data")], "runs these connectors already"),
+            (
+                ["--port", str(api.port), "--data", str(tmp_path / "other")],
+                f"--port {api.port}: address already in use",
+            ),
+        ):
+            done = subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+            assert done.returncode == 1 and message.lower() in done.stderr.lower(), done.stderr
+        assert json.loads(json.dumps(api.get("/connectors"))) == []
+        assert api.stop() == 0
