@@ -130,15 +130,28 @@ def served(world: World, plan: Plan) -> Work:
 
 
 def _found(world: World, of: tuple[Transaction, ...]) -> Work:
-    """Listed first, described one by one."""
-    listed = world.open_ones()
+    """Listed, and described one by one; those asked for by name before the list or after it, as it happens."""
+    listed: list[Transaction] = []
+    if is_listed_first := bool(world.epoch % 2):
+        listed = world.open_ones()
     found = []
-    for each in dict.fromkeys([*of, *listed]):
+    for name in dict.fromkeys(each.id for each in of):
         yield
-        if fate_of(each, world.standings[each.id]) is Fate.OPEN:
-            # Of a transaction that is not ours the coordinator does not tell whether it is two-phase.
-            found.append(each if each in of else each._replace(is_two_phase=False))
+        found += _open_under(world, name, of)
+    if not is_listed_first:
+        yield
+        listed = world.open_ones()
+    for name in dict.fromkeys(each.id for each in listed):
+        if all(each.id != name for each in of):
+            yield
+            found += _open_under(world, name, of)
     return tuple(found)
+
+
+def _open_under(world: World, name: str, of: tuple[Transaction, ...]) -> list[Transaction]:
+    """What is open under an id; of one that is not ours its coordinator does not tell whether it is two-phase."""
+    ongoing = [each for each in world.open_ones() if each.id == name]
+    return [each if each in of else each._replace(is_two_phase=False) for each in ongoing]
 
 
 def _decided(world: World, epoch: int, decision: Decision) -> Work:

@@ -205,10 +205,14 @@ class Driver:
         for each in step.of:
             known.setdefault(each.id, []).append(each)
         prefix = transactional_prefix(self._query)
-        listed = await list_open(self._coordinators, f"{re.escape(prefix)}.*")
-        names = [*known, *(name for name in listed if name.startswith(prefix))]
+        # Whatever is asked for by name need not wait for the list.
+        listed, rows = await asyncio.gather(
+            list_open(self._coordinators, f"{re.escape(prefix)}.*"), standings(self._coordinators, known)
+        )
+        strangers = [name for name in listed if name.startswith(prefix) and name not in known]
+        rows = {**rows, **await standings(self._coordinators, strangers)}
         found = []
-        for name, row in (await standings(self._coordinators, names)).items():
+        for name, row in rows.items():
             standing = standing_of(row)
             if standing is None or standing.state != ONGOING:
                 continue
