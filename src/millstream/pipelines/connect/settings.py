@@ -10,7 +10,8 @@ from millstream.config.setting import BOOLEAN, INT, LIST, LONG, SHORT, STRING, C
 from millstream.pipelines.connect.options import CLASS, REQUIRED, Option
 from millstream.pipelines.connect.patterns import is_pattern
 
-_COMMON, _TRANSFORMS, _PREDICATES, _ERRORS = "Common", "Transforms", "Predicates", "Error Handling"
+_COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
+_ERRORS, _BATCHES = "Error Handling", "Batches"
 
 #: Where neither the connector nor the worker names one.
 DEFAULT_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -235,13 +236,42 @@ LETTERS_HEADERS = Option[bool](
     group=_ERRORS,
     display="Enable Error Context Headers",
 )
+BATCH_INTERVAL_MS = Option[int | None](
+    "batch.interval.ms",
+    LONG,
+    default=None,
+    check=at_least(0),
+    doc="Time between batches; when not given, one begins as soon as there is something.",
+    group=_BATCHES,
+)
+MAX_POLL_RECORDS = Option[int](
+    "consumer.override.max.poll.records",
+    INT,
+    default=50_000,
+    check=at_least(1),
+    doc="How many records are in a batch at most, over all partitions.",
+    group=_BATCHES,
+)
+ISOLATION_LEVEL = Option[str](
+    "consumer.override.isolation.level",
+    STRING,
+    default="read_committed",
+    check=one_of("read_committed", "read_uncommitted"),
+    doc="Whether records of open and aborted transactions are left out.",
+    group=_BATCHES,
+)
+AUTO_OFFSET_RESET = Option[str](
+    "consumer.override.auto.offset.reset",
+    STRING,
+    default="earliest",
+    check=one_of("earliest", "latest", "none"),
+    doc="Where a new sink begins; none: it stops when records are gone before it read them.",
+    group=_BATCHES,
+)
 SINK: tuple[Option[Any], ...] = (
     *COMMON,
-    TOPICS,
-    TOPICS_REGEX,
-    LETTERS_TOPIC,
-    LETTERS_REPLICATION_FACTOR,
-    LETTERS_HEADERS,
+    *(TOPICS, TOPICS_REGEX, LETTERS_TOPIC, LETTERS_REPLICATION_FACTOR, LETTERS_HEADERS),
+    *(BATCH_INTERVAL_MS, MAX_POLL_RECORDS, ISOLATION_LEVEL, AUTO_OFFSET_RESET),
 )
 
 EXACTLY_ONCE_SUPPORT = Option[str](
@@ -266,4 +296,69 @@ OFFSETS_TOPIC = Option[str | None](
     width="LONG",
     display="Offsets topic",
 )
-SOURCE: tuple[Option[Any], ...] = (*COMMON, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC)
+POLL_INTERVAL_MS = Option[int](
+    "poll.interval.ms",
+    LONG,
+    default=500,
+    check=at_least(0),
+    doc="How long a source rests that had nothing new.",
+    group=_BATCHES,
+)
+BATCH_MAX_ROWS = Option[int](
+    "batch.max.rows",
+    INT,
+    default=20_000,
+    check=at_least(1),
+    doc="How many records of a partition are in a batch, about.",
+    group=_BATCHES,
+)
+COMPRESSION_TYPE = Option[str](
+    "producer.override.compression.type",
+    STRING,
+    default="none",
+    check=one_of("none", "gzip", "snappy", "lz4", "zstd"),
+    doc="How records are compressed.",
+    group=_BATCHES,
+)
+TOPIC_CREATION_GROUPS = Option[tuple[str, ...]](
+    "topic.creation.groups",
+    LIST,
+    default=(),
+    check=_UNIQUE,
+    doc="Groups of topics that are made alike; topic.creation.GROUP.* says how.",
+    importance="LOW",
+    group="Topic Creation",
+    width="LONG",
+    display="Topic Creation Groups",
+)
+SOURCE: tuple[Option[Any], ...] = (
+    *(*COMMON, TOPIC_CREATION_GROUPS, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC),
+    *(POLL_INTERVAL_MS, BATCH_MAX_ROWS, COMPRESSION_TYPE),
+)
+
+
+def topic_creation(is_default: bool) -> tuple[Option[Any], ...]:
+    """What may be said of a group of topics, or, below topic.creation.default, of all others."""
+    count = Check("positive, or -1 for the broker's own", lambda number: number > 0 or number == -1)
+    patterns = Check("regular expressions", lambda texts: all(map(is_pattern, texts)))
+    which = Option[tuple[str, ...]](
+        "include", LIST, default=(".*",) if is_default else REQUIRED, check=patterns, doc="Names of its topics."
+    )
+    return (
+        which,
+        Option[tuple[str, ...]]("exclude", LIST, default=(), check=patterns, doc="Names of topics that it has not."),
+        Option[int | None](
+            "replication.factor",
+            SHORT,
+            default=REQUIRED if is_default else None,
+            check=count,
+            doc="Copies of each partition; that of topic.creation.default when not given.",
+        ),
+        Option[int | None](
+            "partitions",
+            INT,
+            default=REQUIRED if is_default else None,
+            check=count,
+            doc="Partitions of each topic; those of topic.creation.default when not given.",
+        ),
+    )

@@ -20,10 +20,12 @@ from millstream.pipelines.connect.settings import (
     PREDICATES,
     SINK,
     SOURCE,
+    TOPIC_CREATION_GROUPS,
     TOPICS,
     TOPICS_REGEX,
     TRANSFORMS,
     VALUE_CONVERTER,
+    topic_creation,
 )
 
 #: The names of kinds of values in forms, by their numbers in DescribeConfigs.
@@ -56,6 +58,8 @@ def validate(given: Mapping[str, str | None]) -> dict[str, Any]:
     _check_steps(form, PREDICATES, "Predicates", Kind.PREDICATE)
     if issubclass(connector, Sink):
         _check_topics(form)
+    else:
+        _check_creation(form)
     for option in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER):
         _check_converter(form, option)
     _check_connector(form, connector)
@@ -281,6 +285,14 @@ def _check_topics(form: Form) -> None:
             f"The DLQ topic '{letters}' may not be matched by the regex for the topics ('topics.regex={pattern}') "
             "consumed by the connector",
         )
+
+
+def _check_creation(form: Form) -> None:
+    """How topics are made that are not there; whoever says anything of it says it of all."""
+    if not any(name.startswith("topic.creation.") for name in form.given):
+        return
+    for group in dict.fromkeys((*_listed(form.given, TOPIC_CREATION_GROUPS), "default")):
+        form.add(topic_creation(group == "default"), f"topic.creation.{group}.", f"Topic Creation: {group}")
 
 
 def _check_connector(form: Form, connector: type[Connector]) -> None:

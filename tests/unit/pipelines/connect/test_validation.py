@@ -94,6 +94,8 @@ def test_the_answer_has_connects_shape() -> None:
         ({"name": "a\nb"}, "name"),
         ({"errors.tolerance": "some"}, "errors.tolerance"),
         ({"rows": "ten"}, "rows"),
+        ({"batch.max.rows": "0"}, "batch.max.rows"),
+        ({"producer.override.compression.type": "rar"}, "producer.override.compression.type"),
         ({"table": "missing"}, "table"),
         ({"table": "gone"}, "connector.class"),
         ({"key.converter": "NoSuch"}, "key.converter"),
@@ -123,6 +125,18 @@ def test_every_error_is_told_at_its_option(changes: dict[str, str], wrong: str) 
     assert list(errors({**SOURCE, **changes})) == [wrong]
 
 
+def test_whoever_says_how_topics_are_made_says_it_of_all() -> None:
+    groups = {"topic.creation.groups": "big", "topic.creation.big.partitions": "0"}
+    assert list(errors({**SOURCE, **groups})) == [
+        "topic.creation.big.include",
+        "topic.creation.big.partitions",
+        "topic.creation.default.replication.factor",
+        "topic.creation.default.partitions",
+    ]
+    default = {"topic.creation.default.replication.factor": "-1", "topic.creation.default.partitions": "3"}
+    assert errors({**SOURCE, **default}) == {}
+
+
 def test_what_must_be_given_is_asked_for() -> None:
     found = errors({"connector.class": SOURCE["connector.class"]})
     assert list(found) == ["name", "table"]
@@ -137,6 +151,8 @@ def test_what_must_be_given_is_asked_for() -> None:
         ({"errors.deadletterqueue.topic.name": "a"}, ["topics"]),
         ({"topics": "", "topics.regex": "a.*", "errors.deadletterqueue.topic.name": "abc"}, ["topics.regex"]),
         ({"topics": "", "topics.regex": "("}, ["topics.regex"]),
+        ({"batch.interval.ms": "-1"}, ["batch.interval.ms"]),
+        ({"consumer.override.auto.offset.reset": "middle"}, ["consumer.override.auto.offset.reset"]),
     ],
 )
 def test_a_sink_has_topics_one_way_and_none_of_them_for_dead_letters(changes: dict[str, str], wrong: list[str]) -> None:

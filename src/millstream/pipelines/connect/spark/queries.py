@@ -18,7 +18,13 @@ from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.job import Job, Place
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.patterns import compile_pattern
-from millstream.pipelines.connect.settings import TOPICS, TOPICS_REGEX
+from millstream.pipelines.connect.settings import (
+    AUTO_OFFSET_RESET,
+    BATCH_INTERVAL_MS,
+    MAX_POLL_RECORDS,
+    TOPICS,
+    TOPICS_REGEX,
+)
 from millstream.pipelines.connect.spark import checkpoint
 from millstream.pipelines.connect.spark.assembly import JOB_OPTION, queries_prefix, query_of
 from millstream.pipelines.connect.spark.sink import ConnectSink
@@ -31,10 +37,10 @@ from millstream.pipelines.spark.sink.process import SinkProcess
 from millstream.pipelines.spark.sink.protocol import settle_plan
 
 #: What a sink is given in a batch at most, over all partitions.
-BATCH_RECORDS = 50_000
+BATCH_RECORDS = MAX_POLL_RECORDS.default
 #: How often a sink is given a batch, where its config says so; else as soon as there is something.
-INTERVAL_NAME = "batch.interval.ms"
-_RESET, _RECORDS = "consumer.override.auto.offset.reset", "consumer.override.max.poll.records"
+INTERVAL_NAME = BATCH_INTERVAL_MS.name
+_RESET, _RECORDS = AUTO_OFFSET_RESET.name, MAX_POLL_RECORDS.name
 _CONSUMER, _PRODUCER = "consumer.override.", "producer.override."
 
 

@@ -27,6 +27,7 @@ from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.letters import Raw
 from millstream.pipelines.connect.places import Document, document_of, key_of, text_of, value_of
+from millstream.pipelines.connect.settings import BATCH_MAX_ROWS, POLL_INTERVAL_MS
 from millstream.pipelines.connect.spark.assembly import JOB_OPTION, query_of, source_of, surroundings
 from millstream.pipelines.connect.spark.creation import ensure_topics, rules_of
 from millstream.pipelines.connect.spark.gate import Gate
@@ -36,8 +37,8 @@ from millstream.pipelines.spark.sink.writers import StreamWriter, Written
 from millstream.pipelines.spark.workers import spare_collections
 
 #: How many records a batch takes of a partition, and how long one rests that had none; configs may say otherwise.
-LIMIT_NAME, LIMIT = "batch.max.rows", 20_000
-POLL_NAME, POLL_MS = "poll.interval.ms", 500
+LIMIT_NAME, LIMIT = BATCH_MAX_ROWS.name, BATCH_MAX_ROWS.default
+POLL_NAME, POLL_MS = POLL_INTERVAL_MS.name, POLL_INTERVAL_MS.default
 #: The topics that records went into, in the connector's folder.
 TOPICS_FILE = "topics.json"
 _QUERY_ID = "sql.streaming.queryId"
