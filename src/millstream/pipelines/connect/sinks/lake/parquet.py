@@ -59,6 +59,7 @@ class ParquetTable(Table):
                 self.store.move(waiting, path)
 
     def sweep(self, batch: Batch, files: Sequence[Written]) -> None:
+        """Whatever of earlier batches still waits was never decided on."""
         for number in earlier(self.store, batch):
             self.store.delete_folder(f"{OWN}/{quote(batch.query, safe='')}/{number}")
 

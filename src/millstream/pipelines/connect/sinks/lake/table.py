@@ -119,14 +119,14 @@ class Table:
         """
         for file in files:
             self.store.delete(f"{attempts(batch)}/{file.mark}")
-        for number in earlier(self.store, batch):
-            folder = f"{OWN}/{quote(batch.query, safe='')}/{number}"
-            left = [(self.store.get(f"{folder}/{name}") or b"").decode() for name in self.store.names(folder)]
-            if left:
-                listed = self.listed()
-                for path in left:
-                    if path and path.rpartition("/")[2] not in listed:
-                        self.store.delete(path)
+        folders = [f"{OWN}/{quote(batch.query, safe='')}/{number}" for number in earlier(self.store, batch)]
+        notes = [f"{folder}/{name}" for folder in folders for name in self.store.names(folder)]
+        listed = self.listed() if notes else set()
+        for note in notes:
+            path = (self.store.get(note) or b"").decode()
+            if path and path.rpartition("/")[2] not in listed:
+                self.store.delete(path)
+        for folder in folders:
             self.store.delete_folder(folder)
 
 
