@@ -67,7 +67,13 @@ _SINKS: Mapping[str, tuple[str, ...]] = {
 }
 #: Kafka's name below org.apache.kafka.connect -> module:Class below this package.
 _CONVERTERS: Mapping[str, str] = {
+    "converters.BooleanConverter": "converters.numbers:BooleanConverter",
     "converters.ByteArrayConverter": "converters.plain:ByteArrayConverter",
+    "converters.DoubleConverter": "converters.numbers:DoubleConverter",
+    "converters.FloatConverter": "converters.numbers:FloatConverter",
+    "converters.IntegerConverter": "converters.numbers:IntegerConverter",
+    "converters.LongConverter": "converters.numbers:LongConverter",
+    "converters.ShortConverter": "converters.numbers:ShortConverter",
     "json.JsonConverter": "converters.json:JsonConverter",
     "storage.StringConverter": "converters.plain:StringConverter",
 }
