@@ -3,7 +3,7 @@
 Nothing is imported before it is asked for, so a connector whose library is missing disturbs no other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -52,14 +52,14 @@ class Plugin:
 
 #: short name -> module:Class below this package, and the names that other systems have for the same.
 _SOURCES: Mapping[str, tuple[str, ...]] = {
-    "FileSource": ("sources.file:FileSource",),
+    "FileSource": ("sources.file:FileSource", "org.apache.kafka.connect.file.FileStreamSourceConnector"),
     "GeneratorSource": ("sources.generator:GeneratorSource",),
     "JdbcSource": ("sources.jdbc:JdbcSource", "io.confluent.connect.jdbc.JdbcSourceConnector"),
     "PostgresSource": ("sources.postgres:PostgresSource", "io.debezium.connector.postgresql.PostgresConnector"),
 }
 _SINKS: Mapping[str, tuple[str, ...]] = {
     "DeltaSink": ("sinks.lake.delta:DeltaSink",),
-    "FileSink": ("sinks.file:FileSink",),
+    "FileSink": ("sinks.file:FileSink", "org.apache.kafka.connect.file.FileStreamSinkConnector"),
     "HttpSink": ("sinks.http:HttpSink",),
     "IcebergSink": ("sinks.lake.iceberg:IcebergSink",),
     "JdbcSink": ("sinks.jdbc:JdbcSink", "io.confluent.connect.jdbc.JdbcSinkConnector"),
@@ -111,9 +111,15 @@ _AVRO = _HERE + "converters.avro:AvroConverter"
 
 def _connectors(kind: Kind, places: Mapping[str, tuple[str, ...]]) -> list[Plugin]:
     return [
-        Plugin(_HERE + place.replace(":", "."), kind, _HERE + place, (short, f"{short}Connector", *aliases))
-        for short, (place, *aliases) in places.items()
+        Plugin(_HERE + place.replace(":", "."), kind, _HERE + place, tuple(dict.fromkeys(_aliases(short, others))))
+        for short, (place, *others) in places.items()
     ]
+
+
+def _aliases(short: str, others: Sequence[str]) -> Iterator[str]:
+    """A name in full, its last word, and that without the word that says nothing, as Kafka takes them too."""
+    for name in (f"{short}Connector", *others):
+        yield from (name, name.rpartition(".")[2], name.rpartition(".")[2].removesuffix("Connector"))
 
 
 def _ours(kind: Kind, places: Mapping[str, str], side: Side | None = None) -> list[Plugin]:

@@ -51,6 +51,24 @@ def test_a_transform_is_of_keys_or_of_values() -> None:
         plugins.transform(f"{Cast.__module__}.Cast")
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("FileStreamSource", "FileSource"),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "FileSink"),
+        ("FileSinkConnector", "FileSink"),
+        ("FileSink", "FileSink"),
+    ],
+)
+def test_connectors_that_others_have_too_are_known_by_those_names(name: str, ours: str) -> None:
+    assert plugins.connector(name).__name__ == ours
+
+
+def test_no_name_means_two_connectors() -> None:
+    several = [alias for plugin in PLUGINS if plugin.kind in (Kind.SOURCE, Kind.SINK) for alias in plugin.aliases]
+    assert len(several) == len(set(several))
+
+
 def test_a_users_own_class_is_found_by_its_path() -> None:
     assert plugins.connector(f"{__name__}.MySource") is MySource
 
