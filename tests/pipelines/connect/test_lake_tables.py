@@ -39,6 +39,22 @@ def test_a_field_may_not_be_called_as_a_column_of_times(kind: str, tmp_path: Pat
 
 
 @logged
+def test_a_column_of_times_that_is_no_text_is_refused(kind: str, tmp_path: Path) -> None:
+    by_field = Lake(kind, tmp_path, partitioner_class="FieldPartitioner", partition_field_name="year")
+    by_field.put(records([{"id": 1, "year": 2026}]), number=0)
+    by_time = {"partitioner_class": "TimeBasedPartitioner", "path_format": "'year'=YYYY", "partition_duration_ms": "1"}
+    with pytest.raises(Misconfigured, match=r"the table's column year is int64, and path\.format makes texts"):
+        Lake(kind, tmp_path, **by_time).write(records([{"id": 2}]), number=1)
+
+
+@logged
+def test_a_topic_may_have_the_longest_name_there_is(kind: str, tmp_path: Path) -> None:
+    lake = Lake(kind, tmp_path)
+    lake.put(records([{"id": 1}], topic="t" * 249), number=0)
+    assert lake.rows("t" * 249) == [{"id": 1}]
+
+
+@logged
 def test_two_drivers_with_one_batch_list_it_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second looks before the first has committed, and commits afterwards."""
     lake = Lake(kind, tmp_path)

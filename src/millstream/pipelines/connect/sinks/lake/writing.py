@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from millstream.pipelines.connect.base import Batch
-from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.errors import DataError, Misconfigured
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Schema, Type, struct
@@ -21,6 +21,8 @@ from millstream.pipelines.connect.sinks.lake.table import Table, Written
 
 #: The column of values that are no structs.
 VALUE = "value"
+#: Of a topic's name in a file's, which may not be longer than 255 in all.
+TOPIC_CHARACTERS_MAX = 160
 
 
 @dataclass(slots=True)
@@ -33,6 +35,12 @@ class _Buffer:
     rows: list[Any] = field(default_factory=list)
 
 
+def _check_times(schema: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not pa.types.is_string(schema.field(name).type):
+            raise Misconfigured(f"the table's column {name} is {schema.field(name).type}, and path.format makes texts")
+
+
 class TableWriter:
     """Takes records one by one; whatever is wrong with one is raised while it is taken, and leaves no trace."""
 
@@ -41,14 +49,15 @@ class TableWriter:
         self._rows_max = config[options.FLUSH_SIZE]
         self._codec = config[options.PARQUET_CODEC]
         self._now_ms = now_ms
-        self._shape = Struct(table.dialect)
-        schema = table.schema()
-        if schema is not None:
-            self._shape.grow_fields(schema, True)
-            self._shape.keep()
         #: Columns that only the place has.
         by_place = table.has_columns and not table.partitioner.is_by_fields
         self._times = table.partitioner.columns if by_place else ()
+        self._shape = Struct(table.dialect)
+        schema = table.schema()
+        if schema is not None:
+            _check_times(schema, self._times)
+            self._shape.grow_fields(schema, True)
+            self._shape.keep()
         #: Columns that its files do not have.
         self._elsewhere = frozenset(() if table.keeps_fields else table.partitioner.columns)
         self._has_columns = False
@@ -66,7 +75,7 @@ class TableWriter:
                 buffer = self._buffers[place] = _Buffer(folders(place), record.partition or 0, record.offset or 0)
         except (DataError, RecursionError) as error:
             self._shape.shrink()
-            self._schema = None
+            self._schema, self._has_columns = None, False
             if isinstance(error, DataError):
                 raise
             raise DataError("the record's value is nested too deeply") from None
@@ -106,7 +115,8 @@ class TableWriter:
 
     def _write(self, place: Place, buffer: _Buffer) -> None:
         mark = uuid4().hex
-        name = f"{quote(self._topic, safe='')}+{buffer.partition}+{buffer.offset:010d}+{mark}.parquet"
+        topic = quote(self._topic, safe="")[:TOPIC_CHARACTERS_MAX]
+        name = f"{topic}+{buffer.partition}+{buffer.offset:010d}+{mark}.parquet"
         path = "/".join(part for part in (self._table.data, buffer.folders, name) if part)
         data, schema = self._arrow(place, buffer)
         where = self._table.begin(self._batch, mark, path)
