@@ -26,6 +26,7 @@ class Api:
         self.worker = worker
         self.levels = levels
         self.is_ready = False
+        self._under_way: set[asyncio.Task[Page]] = set()
 
     async def answer(self, request: Request) -> Page:
         """The answer to any request at all."""
@@ -47,13 +48,18 @@ class Api:
         return await self._follow(route, Call(named, request.query, request.body))
 
     async def _follow(self, route: routes.Route, call: Call) -> Page:
+        """What the route makes of it; what was begun is done, though nobody waits for it any more."""
+        work = asyncio.create_task(self._handle(route, call))
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+        done, _ = await asyncio.wait([work], timeout=REQUEST_TIMEOUT_S)
+        return work.result() if done else error(HTTPStatus.INTERNAL_SERVER_ERROR, "Request timed out")
+
+    async def _handle(self, route: routes.Route, call: Call) -> Page:
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                return await route.handle(self, call)
+            return await route.handle(self, call)
         except Refused as refused:
             return refusal(refused)
-        except TimeoutError:
-            return error(HTTPStatus.INTERNAL_SERVER_ERROR, "Request timed out")
         except (ProtocolError, OSError) as fault:
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(fault))
         except Exception as fault:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from millstream.net.http import Page
 from millstream.pipelines.connect.rest.exchange import Call, answer, nothing
 from millstream.pipelines.connect.rest.levels import LEVELS
-from millstream.pipelines.connect.runtime.configs import logger_entry
 from millstream.pipelines.connect.runtime.refusals import bad_request, not_found
 
 if TYPE_CHECKING:
@@ -36,5 +35,5 @@ async def set_level(api: "Api", call: Call) -> Page:
     concerned = api.levels.set(name, wanted.upper())
     if (call.values("scope") or ["worker"])[0].lower() != "cluster":
         return answer(concerned)
-    await api.worker.store.write_configs([logger_entry(name, wanted.upper())])
+    await api.worker.set_logger(name, wanted.upper())
     return nothing()

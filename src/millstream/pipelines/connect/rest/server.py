@@ -16,7 +16,8 @@ from millstream.pipelines.connect import job
 from millstream.pipelines.connect.rest.api import Api
 from millstream.pipelines.connect.rest.exchange import error
 from millstream.pipelines.connect.rest.levels import LEVELS, Levels
-from millstream.pipelines.connect.runtime.worker import Worker, WorkerSettings
+from millstream.pipelines.connect.runtime.fleet import WorkerSettings
+from millstream.pipelines.connect.runtime.worker import Worker
 from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.restarts import Restarts
 

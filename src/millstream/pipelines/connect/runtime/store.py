@@ -57,6 +57,10 @@ class Store:
         """Have configs say this, before anybody is told so."""
         await self._configs.write(entries)
 
+    async def refresh_configs(self) -> None:
+        """Read what configs say, whoever wrote it."""
+        await self._configs.refresh()
+
     async def offsets(self, topic: str) -> Offsets:
         """What a topic of offsets says now."""
         if topic not in self._offsets:
