@@ -8,6 +8,7 @@ from millstream.config.setting import STRING, one_of
 from millstream.pipelines.connect.converters.avro_schemas import avro_of, connect_of
 from millstream.pipelines.connect.converters.base import NOTHING, Converter, Data
 from millstream.pipelines.connect.errors import DataError, Misconfigured
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.schema import Schema
 
@@ -33,7 +34,6 @@ FRAMING = Option[str](
 _SINGLE_OBJECT = b"\xc3\x01"
 _FINGERPRINT_BYTES = 8
 _REGISTRY_BYTES = 5
-_CACHED_MAX = 100
 #: What fastavro raises for data that does not fit; it has no error of its own for most of it.
 _MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, OverflowError, RecursionError)
 
@@ -69,8 +69,7 @@ class AvroConverter(Converter):
         self._fastavro: Any = fastavro
         self._framing = config[FRAMING]
         self._given = self._parsed(config[SCHEMA]) if config[SCHEMA] else None
-        #: By identity; the schema is kept beside it, so that no other takes its identity.
-        self._derived: dict[int, tuple[Schema, AvroSchema]] = {}
+        self._derived = PerSchema(lambda schema: AvroSchema(avro_of(schema), self._framing, schema))
 
     def _parsed(self, text: str | None) -> AvroSchema:
         try:
@@ -95,12 +94,7 @@ class AvroConverter(Converter):
     def _of(self, schema: Schema | None) -> AvroSchema:
         if schema is None:
             raise DataError("a record without a schema has no Avro schema either; give the converter one: schema")
-        found = self._derived.get(id(schema))
-        if found is None:
-            if len(self._derived) >= _CACHED_MAX:
-                self._derived.clear()
-            found = self._derived[id(schema)] = (schema, AvroSchema(avro_of(schema), self._framing, schema))
-        return found[1]
+        return self._derived(schema)
 
     def decode(self, topic: str, data: bytes | None) -> Data:
         if data is None:

@@ -13,6 +13,7 @@ from millstream.pipelines.connect.converters.json_reading import Decoder, decode
 from millstream.pipelines.connect.converters.json_schemas import schema_of, text_of_schema
 from millstream.pipelines.connect.converters.json_writing import Encoder, Rules, encoder, plain
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.schema import Schema
 
@@ -96,8 +97,7 @@ class JsonConverter(Converter):
         self._rules = Rules(config[DECIMAL_FORMAT].upper() == "NUMERIC", config[REPLACE_NULL_WITH_DEFAULT])
         self._enveloped = config[SCHEMAS_ENABLE]
         self._cached_max = min(max(config[SCHEMAS_CACHE_SIZE], 1), _CACHED_MAX)
-        #: By identity, for to hash a schema costs more than to write a record; it is kept, so that it stays the same.
-        self._writers: dict[int, tuple[Schema, Encoder, str]] = {}
+        self._writer = PerSchema(self._make_writer, self._cached_max)
         #: By the text that stands in the envelope.
         self._readers: dict[str, Reader] = {}
         content = config[SCHEMA_CONTENT]
@@ -110,7 +110,7 @@ class JsonConverter(Converter):
                     return None
                 text, schema_text = plain(value), "null"
             else:
-                _, write, schema_text = self._writers.get(id(schema)) or self._writer(schema)
+                write, schema_text = self._writer(schema)
                 text = write(value)
             return (f"{_BEGIN}{schema_text}{_MIDDLE}{text}}}" if self._enveloped else text).encode()
         except (ValueError, RecursionError) as error:
@@ -158,11 +158,8 @@ class JsonConverter(Converter):
         payload = read(text, exact=True)["payload"] if reader.exact else envelope["payload"]
         return Data(reader.schema, reader.decode(payload))
 
-    def _writer(self, schema: Schema) -> tuple[Schema, Encoder, str]:
-        if len(self._writers) >= self._cached_max:
-            self._writers.clear()
-        made = self._writers[id(schema)] = (schema, encoder(schema, self._rules), text_of_schema(schema, self._rules))
-        return made
+    def _make_writer(self, schema: Schema) -> tuple[Encoder, str]:
+        return encoder(schema, self._rules), text_of_schema(schema, self._rules)
 
     def _reader(self, text: str) -> Reader:
         found = self._readers.get(text)

@@ -12,6 +12,7 @@ from typing import Any
 from millstream.config.setting import LIST, Check
 from millstream.pipelines.connect import logical
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.literals import moment_text
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
 from millstream.pipelines.connect.record import Record
@@ -20,7 +21,6 @@ from millstream.pipelines.connect.texts import as_float32, text_of
 from millstream.pipelines.connect.transforms.base import SidedTransform
 from millstream.pipelines.connect.transforms.shapes import (
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -77,7 +77,7 @@ class Cast(SidedTransform):
         super().__init__(config)
         self._casts = casts_of(config[self.SPEC])
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(self._cast_schema)
+        self._schema = PerSchema(self._cast_schema)
 
     def change(self, schema: Schema | None, value: Any, record: Record) -> tuple[Schema | None, Any]:
         if value is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.config.setting import LIST, STRING
 from millstream.pipelines.connect.errors import DataError, Misconfigured
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Field, Schema, Type
@@ -14,7 +15,6 @@ from millstream.pipelines.connect.transforms.paths import FIELD_SYNTAX_VERSION, 
 from millstream.pipelines.connect.transforms.shapes import (
     NOT_EMPTY_LIST,
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -61,7 +61,7 @@ class HoistField(SidedTransform):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         name = self._name = config[self.FIELD]
-        self._schema = Remade(lambda schema: Schema(Type.STRUCT, fields=(Field(name, schema),)))
+        self._schema = PerSchema(lambda schema: Schema(Type.STRUCT, fields=(Field(name, schema),)))
 
     def change(self, schema: Schema | None, value: Any, record: Record) -> tuple[Schema | None, Any]:
         return None if schema is None else self._schema(schema), {self._name: value}
@@ -84,7 +84,7 @@ class ValueToKey(Transform):
         super().__init__(config)
         self._names = config[self.FIELDS]
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(self._key_schema)
+        self._schema = PerSchema(self._key_schema)
 
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []

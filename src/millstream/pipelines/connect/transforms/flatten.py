@@ -6,12 +6,12 @@ from typing import Any
 
 from millstream.config.setting import STRING
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Field, Schema, Type
 from millstream.pipelines.connect.transforms.base import SidedTransform
 from millstream.pipelines.connect.transforms.shapes import (
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -28,7 +28,7 @@ class Flatten(SidedTransform):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._delimiter = config[self.DELIMITER]
-        self._schema = Remade(self._flat_schema)
+        self._schema = PerSchema(self._flat_schema)
 
     def change(self, schema: Schema | None, value: Any, record: Record) -> tuple[Schema | None, Any]:
         if value is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.config.setting import LIST, STRING, one_of
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.literals import parse_literal
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
 from millstream.pipelines.connect.record import Header, Record
@@ -14,7 +15,6 @@ from millstream.pipelines.connect.transforms.base import Side, SidedTransform, T
 from millstream.pipelines.connect.transforms.shapes import (
     NOT_EMPTY_LIST,
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -102,7 +102,7 @@ class HeaderFrom(SidedTransform):
         self._moves = config[self.OPERATION] == "move"
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
         self._purpose = f"header {config[self.OPERATION]}"
-        self._schema = Remade(
+        self._schema = PerSchema(
             lambda schema: struct_like(schema, (field for field in schema.fields if field.name not in self._names))
         )
 

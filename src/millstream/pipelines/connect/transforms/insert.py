@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.config.setting import STRING
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.logical import timestamp_of
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.record import Record
@@ -13,7 +14,6 @@ from millstream.pipelines.connect.schema import TIMESTAMP, Field, Schema, Type
 from millstream.pipelines.connect.transforms.base import SidedTransform
 from millstream.pipelines.connect.transforms.shapes import (
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -69,7 +69,7 @@ class InsertField(SidedTransform):
         self._inserted = [_inserted(what, config[what]) for what in _SCHEMAS if config[what] is not None]
         self._static = config[STATIC_VALUE]
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(
+        self._schema = PerSchema(
             lambda schema: struct_like(schema, (*schema.fields, *(one.field for one in self._inserted)))
         )
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from millstream.config.setting import INT, STRING
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Schema, Type
 from millstream.pipelines.connect.transforms.base import SidedTransform
-from millstream.pipelines.connect.transforms.shapes import REPLACE_NULL_WITH_DEFAULT, Remade, field_value
+from millstream.pipelines.connect.transforms.shapes import REPLACE_NULL_WITH_DEFAULT, field_value
 
 
 class SetSchemaMetadata(SidedTransform):
@@ -25,7 +26,7 @@ class SetSchemaMetadata(SidedTransform):
         told = {"name": config[self.NAME], "version": config[self.VERSION]}
         changes: dict[str, Any] = {what: said for what, said in told.items() if said is not None}
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(lambda schema: replace(schema, **changes))
+        self._schema = PerSchema(lambda schema: replace(schema, **changes))
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:

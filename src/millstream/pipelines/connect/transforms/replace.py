@@ -3,13 +3,13 @@
 from typing import Any
 
 from millstream.config.setting import LIST, Check
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import Field, Schema
 from millstream.pipelines.connect.transforms.base import SidedTransform
 from millstream.pipelines.connect.transforms.shapes import (
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -34,7 +34,7 @@ class ReplaceField(SidedTransform):
         self._exclude, self._include = frozenset(config[self.EXCLUDE]), frozenset(config[self.INCLUDE])
         self._names: dict[str, str] = dict(pair.split(":") for pair in config[self.RENAMES])
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(self._changed_schema)
+        self._schema = PerSchema(self._changed_schema)
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)

@@ -1,6 +1,6 @@
 """What transforms ask of the shape of values, and how they make other schemas of schemas."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from millstream.config.setting import BOOLEAN, Check
@@ -16,8 +16,6 @@ REPLACE_NULL_WITH_DEFAULT = Option[bool](
     doc="Whether a field that is missing has the default of its schema.",
 )
 NOT_EMPTY_LIST = Check("a list that is not empty", bool)
-
-_CACHED_MAX = 16
 
 
 def _kind(value: Any) -> str:
@@ -55,24 +53,3 @@ def struct_like(schema: Schema, fields: Iterable[Field]) -> Schema:
         parameters=schema.parameters,
         fields=tuple(fields),
     )
-
-
-class Remade:
-    """Schemas made of schemas, once each.
-
-    They are known by identity, for to hash a schema costs more than to transform a record.
-    """
-
-    def __init__(self, make: Callable[[Schema], Schema]) -> None:
-        self._make = make
-        self._made: dict[int, tuple[Schema, Schema]] = {}
-
-    def __call__(self, schema: Schema) -> Schema:
-        """What becomes of the schema."""
-        found = self._made.get(id(schema))
-        if found is None:
-            if len(self._made) >= _CACHED_MAX:
-                self._made.clear()
-            # The schema is kept beside it, so that no other takes its identity.
-            found = self._made[id(schema)] = (schema, self._make(schema))
-        return found[1]

@@ -8,6 +8,7 @@ from typing import Any
 from millstream.config.setting import STRING, Check, one_of
 from millstream.pipelines.connect.dates import DateFormat, is_date_format
 from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.logical import EPOCH, in_utc, timestamp_ms_of, timestamp_of
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
 from millstream.pipelines.connect.record import Record
@@ -15,7 +16,6 @@ from millstream.pipelines.connect.schema import DATE, TIME, TIMESTAMP, Field, Sc
 from millstream.pipelines.connect.transforms.base import SidedTransform
 from millstream.pipelines.connect.transforms.shapes import (
     REPLACE_NULL_WITH_DEFAULT,
-    Remade,
     field_value,
     require_map,
     require_struct,
@@ -74,7 +74,7 @@ class TimestampConverter(SidedTransform):
         self._format = DateFormat(config[self.FORMAT]) if config[self.FORMAT].strip() else None
         self._precision = config[self.UNIX_PRECISION]
         self._with_default = config[REPLACE_NULL_WITH_DEFAULT]
-        self._schema = Remade(self._changed_schema)
+        self._schema = PerSchema(self._changed_schema)
         self._readers: Mapping[str, Callable[[Any], datetime]] = {
             "string": self._read_text,
             "unix": self._read_number,
