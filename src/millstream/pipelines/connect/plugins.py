@@ -189,7 +189,10 @@ def listed(connectors_only: bool = True) -> list[dict[str, str]]:
 
 def any_plugin(name: str) -> type[Any]:
     """A plugin of any kind, for ``GET /connector-plugins/NAME/config``; Misconfigured when there is none."""
-    return _find(tuple(Kind), name, object, "plugins")
+    found = _find(tuple(Kind), name, object, "plugins")
+    if not issubclass(found, Connector | Converter | Transform | Predicate):
+        raise Misconfigured(f"{name} is no plugin")
+    return found
 
 
 def _find(kinds: tuple[Kind, ...], name: str, base: type[Any], plural: str) -> type[Any]:

@@ -208,5 +208,6 @@ def test_what_a_plugin_may_be_told_can_be_asked() -> None:
     assert names[:4] == ["table", "password", "other.password", "rows"]
     assert "tasks.max" in names
     assert [told["name"] for told in definitions("TopicNameMatches")] == ["pattern"]
-    with pytest.raises(Misconfigured):
-        definitions("NoSuch")
+    for name in ("NoSuch", "decimal.Decimal", "json.dumps"):
+        with pytest.raises(Misconfigured):
+            definitions(name)
