@@ -70,6 +70,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
+    """A row more."""
+
     relation_oid: int
     new: Row
 
@@ -86,6 +88,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """A row less: its identity's values, or, where it ``is_full``, all."""
+
     relation_oid: int
     old: Row
     is_full: bool
@@ -93,6 +97,8 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
+    """No rows any more, in any of these."""
+
     relation_oids: tuple[int, ...]
 
 
