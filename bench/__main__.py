@@ -1,7 +1,8 @@
 """``python -m bench``: the broker beside the ceiling and Apache Kafka, interleaved in one run.
 
 Without names the main table, that of delivery and that of the cluster are measured; with names, those stages of them or
-those scale benches; ``delivery`` and ``cluster`` mean all stages of theirs, ``scale`` all of the scale benches.
+those scale benches; ``delivery`` and ``cluster`` mean all stages of theirs, ``scale`` all of the scale benches. The
+table of ``spark``, beside Spark's own connector, is measured without names too.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import cluster, clusters, delivery, processes, runner, scale, servers, stages, table, wire
+from bench import cluster, clusters, delivery, processes, runner, scale, servers, spark, stages, table, wire
 from bench.progress import say
 from bench.rows import ROWS
 
@@ -35,6 +36,8 @@ TABLES = {
     "cluster": Table(cluster.STAGES, cluster.ROWS, only={table.CEILING: ()}, makers=clusters.MAKERS),
 }
 STAGES = {name: stage for each in TABLES.values() for name, stage in each.stages.items()}
+#: Those that make a table by themselves, under their own names.
+BENCHES: dict[str, Callable[[list[str], bool], str]] = {**scale.BENCHES, "spark": spark.bench}
 #: Names that stand for several.
 SETS = {"scale": list(scale.BENCHES), "delivery": list(delivery.STAGES), "cluster": list(cluster.STAGES)}
 
@@ -43,10 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
-    names = [each for name in names for each in SETS.get(name, [name])] or list(STAGES)
-    unknown = [name for name in names if name not in STAGES and name not in scale.BENCHES]
+    names = [each for name in names for each in SETS.get(name, [name])] or [*STAGES, "spark"]
+    unknown = [name for name in names if name not in STAGES and name not in BENCHES]
     if unknown:
-        say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *scale.BENCHES, *SETS])}")
+        say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *BENCHES, *SETS])}")
         return 2
     if given.out is not None:
         _check_sections(given.out, names)
@@ -58,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
             rounds = given.rounds or (1 if given.quick else 3)
             failed |= _measure(section, contenders, chosen, rounds, given.quick, given.out)
     for name in names:
-        if name in scale.BENCHES:
-            _publish(given.out, name, scale.BENCHES[name](contenders, given.quick))
+        if name in BENCHES:
+            _publish(given.out, name, BENCHES[name](contenders, given.quick))
     return int(failed)
 
 
@@ -68,8 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names",
         nargs="*",
-        help=f"stages ({', '.join(STAGES)}), scale benches ({', '.join(scale.BENCHES)}), or {', '.join(SETS)}; "
-        "default: all stages",
+        help=f"stages ({', '.join(STAGES)}), benches ({', '.join(BENCHES)}), or {', '.join(SETS)}; "
+        "default: all stages and spark",
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,…]", help="the same as naming it")
     parser.add_argument("--rounds", type=int, help="how often each load runs on each server (default: 3)")
@@ -83,7 +86,7 @@ def _check_sections(out: Path, names: list[str]) -> None:
     """Raise now, and not after an hour of measuring, when the document has no place for what will be found."""
     document = out.read_text()
     sections = [section for section, each in TABLES.items() if not each.stages.keys().isdisjoint(names)]
-    for section in [*sections, *(name for name in names if name in scale.BENCHES)]:
+    for section in [*sections, *(name for name in names if name in BENCHES)]:
         table.replace_section(document, section, "")
 
 

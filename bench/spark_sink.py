@@ -12,20 +12,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_END, Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
-from tests.pipelines.connector import connector_jars
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
 from bench import processes
-from millstream.pipelines.spark.session import spark_session
+from bench.spark_lines import MILLIS, OURS, ROWS_PER_S, THEIRS, Line, bench_session, end, java_pid, render
+from bench.table import LESS
 
-OURS, THEIRS = "millstream", "kafka"
 PARTITIONS = 4
 RECORDS_PER_S = 1_000
 WARM_UP_S = 10.0
@@ -43,7 +41,7 @@ def rate_of(spark: SparkSession, form: str, broker: BrokerProcess, rows: int) ->
     """100-byte values, no keys, two tasks."""
     frame = spark.range(0, rows, 1, 2).selectExpr("lpad(string(id), 100, 'x') as value")
     writer = frame.write.format(form).mode("append").option("topic", f"rows-{form}")
-    pids = [spark.sparkContext._gateway.proc.pid, broker.pid]  # type: ignore[union-attr]
+    pids = [java_pid(spark), broker.pid]
     used_s, start_s = sum(map(processes.cpu_s, pids)), time.monotonic()
     writer.option("kafka.bootstrap.servers", broker.address).save()
     return Rate(rows / (time.monotonic() - start_s), rows / (sum(map(processes.cpu_s, pids)) - used_s))
@@ -104,32 +102,47 @@ def _receive(address: str, topic: str, seconds: float) -> list[float]:
     return found
 
 
-def measure(rows: int, rounds: int, seconds: float) -> Iterator[str]:
-    """The lines of the table."""
-    conf = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
-    spark = spark_session("bench", "local[2]", **conf, **{"spark.jars": connector_jars()})
-    yield "| line | millstream, exactly once | Spark's connector, at least once | ratio | held to |"
-    yield "|-|-|-|-|-|"
-    with tempfile.TemporaryDirectory() as data, BrokerProcess(data) as broker:
-        topics = Topics(broker.address)
-        for kind in ("rows", "in", "out"):
-            for form in (OURS, THEIRS):
-                topics.new(PARTITIONS, name=f"{kind}-{form}")
-        rates: dict[str, list[Rate]] = {OURS: [], THEIRS: []}
-        for number in range(rounds + 1):
-            for form, found in rates.items():
-                rate = rate_of(spark, form, broker, rows)
-                found += [rate] if number else []  # The first warms up.
-        for name, place in (("rows", 0), ("rows per CPU second", 1)):
-            ours, theirs = (statistics.median(rate[place] for rate in rates[form]) for form in (OURS, THEIRS))
-            figures = f"{ours / 1e6:.2f} M | {theirs / 1e6:.2f} M | {ours / theirs:.2f}×"
-            yield f"| sink, {name} | {figures} | ≥ {SINK_RATIO_LEAST}× |"
-        waits = {form: sorted(latencies_ms(spark, form, broker.address, seconds)) for form in rates}
-        for share, name in ((0.5, "p50"), (0.99, "p99")):
-            ours, theirs = (waits[form][int(len(waits[form]) * share)] for form in (OURS, THEIRS))
-            figures = f"{ours:.0f} ms | {theirs:.0f} ms | {ours / theirs:.2f}×"
-            yield f"| topic to topic at 1,000/s, {name} | {figures} | ≤ 1× |"
-        spark.stop()
+def measure(rows: int, rounds: int, seconds: float) -> list[Line]:
+    spark = bench_session()
+    try:
+        with tempfile.TemporaryDirectory() as data, BrokerProcess(data) as broker:
+            topics = Topics(broker.address)
+            for kind in ("rows", "in", "out"):
+                for form in (OURS, THEIRS):
+                    topics.new(PARTITIONS, name=f"{kind}-{form}")
+            return [*_rates(spark, broker, rows, rounds), *_waits(spark, broker, rounds, seconds)]
+    finally:
+        end(spark)
+
+
+def _rates(spark: SparkSession, broker: BrokerProcess, rows: int, rounds: int) -> list[Line]:
+    rates: dict[str, list[Rate]] = {OURS: [], THEIRS: []}
+    for number in range(rounds + 1):
+        for form, found in rates.items():
+            rate = rate_of(spark, form, broker, rows)
+            found += [rate] if number else []  # The first warms up.
+    lines = []
+    for name, place, held_to in (("", 0, SINK_RATIO_LEAST), (", by CPU time", 1, None)):
+        ours, theirs = (statistics.median(rate[place] for rate in rates[form]) for form in (OURS, THEIRS))
+        title = f"sink, exactly once beside at least once{name}"
+        lines.append(Line(title, ours, theirs, ROWS_PER_S, held_to=held_to))
+    return lines
+
+
+def _waits(spark: SparkSession, broker: BrokerProcess, rounds: int, seconds: float) -> list[Line]:
+    """In turns, for whatever else the machine does meanwhile."""
+    waits: dict[str, list[list[float]]] = {OURS: [], THEIRS: []}
+    for _ in range(rounds):
+        for form, found in waits.items():
+            found.append(sorted(latencies_ms(spark, form, broker.address, seconds)))
+    lines = []
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        ours, theirs = (
+            statistics.median(each[int(len(each) * share)] for each in waits[form]) for form in (OURS, THEIRS)
+        )
+        title = f"topic → query → topic at 1,000 records/s, exactly once beside at least once, {name}"
+        lines.append(Line(title, ours, theirs, MILLIS, LESS, held_to=1.0))
+    return lines
 
 
 def main() -> int:
@@ -138,8 +151,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
-    for line in measure(given.rows, given.rounds, given.seconds):
-        print(line, flush=True)
+    print(render(measure(given.rows, given.rounds, given.seconds)), flush=True)
     return 0
 
 

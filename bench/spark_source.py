@@ -8,6 +8,7 @@ The ratio in one run is what counts. Where others use the machine too, the proce
 """
 
 import argparse
+import functools
 import statistics
 import sys
 import tempfile
@@ -17,22 +18,25 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
-from tests.pipelines.connector import connector_jars
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
 from bench import processes
-from millstream.pipelines.spark.session import spark_session
+from bench.spark_lines import OURS, ROWS_PER_S, THEIRS, Line, bench_session, end, java_pid, render
 
-OURS, THEIRS, FILES = "millstream", "kafka", "segment files"
+FILES = "segment files"
 PARTITIONS = 4
 VALUE_BYTES = 100
 TOPIC = "rows"
 TRIGGER_ROWS = 2_000_000
 #: Keeps nine rows of ten, and must look at two columns for it.
 FILTER = "length(value) > 50 AND offset % 10 < 9"
-#: What a figure must be of another one in the same run.
-TARGETS = {("batch", OURS, THEIRS): 1.0, ("stream", OURS, THEIRS): 1.0, ("batch", FILES, OURS): 1.1}
+#: The name of each line, what ran, beside what, and what it must be of that.
+LINES = (
+    ("batch, topic → filter → count", "batch", OURS, THEIRS, 1.0),
+    ("stream, 2 M rows a trigger, topic → filter → noop", "stream", OURS, THEIRS, 1.0),
+    ("batch, segment files, beside the source", "batch", FILES, OURS, 1.1),
+)
 
 
 class Figures:
@@ -44,28 +48,19 @@ class Figures:
         self.by_cpu: dict[tuple[str, str], list[float]] = {}
 
     def take(self, load: str, name: str, pids: list[int], work: Callable[[], object]) -> None:
-        used_s, start_s = sum(map(_cpu_s, pids)), time.monotonic()
+        used_s, start_s = sum(map(processes.cpu_s, pids)), time.monotonic()
         work()
         self.by_clock.setdefault((load, name), []).append(self._rows / (time.monotonic() - start_s))
-        self.by_cpu.setdefault((load, name), []).append(self._rows / (sum(map(_cpu_s, pids)) - used_s))
+        self.by_cpu.setdefault((load, name), []).append(self._rows / (sum(map(processes.cpu_s, pids)) - used_s))
 
-    def table(self) -> str:
-        """Markdown, by the medians."""
-        lines = ["| load | source | rows/s | rows per CPU second | of the other | target |", "|-|-|-|-|-|-|"]
-        for (load, name), rates in self.by_clock.items():
-            rate, per_cpu = statistics.median(rates), statistics.median(self.by_cpu[load, name])
-            held = [(other, least) for (each, mine, other), least in TARGETS.items() if (each, mine) == (load, name)]
-            ratio = target = "—"
-            if held and (load, held[0][0]) in self.by_clock:
-                other, least = held[0]
-                found = rate / statistics.median(self.by_clock[load, other])
-                ratio, target = f"{found:.2f}× {other}", f"≥ {least:g}× ({'met' if found >= least else '**missed**'})"
-            lines.append(f"| {load} | {name} | {rate / 1e6:.2f} M | {per_cpu / 1e6:.2f} M | {ratio} | {target} |")
-        return "\n".join(lines)
-
-
-def _cpu_s(pid: int) -> float:
-    return processes.cpu_s(pid)
+    def lines(self) -> list[Line]:
+        """By the medians; by the clock what is held to something, by processor time to look at."""
+        found = []
+        for title, load, mine, other, least in LINES:
+            for what, rates, held_to in (("", self.by_clock, least), (", by CPU time", self.by_cpu, None)):
+                ours, theirs = (statistics.median(rates[load, name]) for name in (mine, other))
+                found.append(Line(f"{title}{what}", ours, theirs, ROWS_PER_S, held_to=held_to))
+        return found
 
 
 def fill(address: str, rows: int) -> None:
@@ -99,27 +94,25 @@ def stream(spark: SparkSession, **options: str) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def measure(rows: int, rounds: int) -> str:
-    conf = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+def measure(rows: int, rounds: int) -> list[Line]:
     figures = Figures(rows)
     with tempfile.TemporaryDirectory() as folder:
         broker = BrokerProcess(Path(folder) / "data").start()
-        spark = spark_session("bench", "local[2]", **conf, **{"spark.jars": connector_jars()})
+        spark = bench_session()
         try:
-            java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
             fill(broker.address, rows)
+            both = [java_pid(spark), broker.pid]
             for number in range(rounds + 1):  # The first warms up.
                 taken = figures if number else Figures(rows)
                 for form in (OURS, THEIRS) if number % 2 else (THEIRS, OURS):
                     told = {"form": form, "kafka.bootstrap.servers": broker.address}
-                    both = [java, broker.pid]
-                    taken.take("batch", form, both, lambda told=told: batch(spark, **told))  # type: ignore[misc]
-                    taken.take("stream", form, both, lambda told=told: stream(spark, **told))  # type: ignore[misc]
-                taken.take("batch", FILES, [java], lambda: batch(spark, path=str(broker.data)))
+                    taken.take("batch", form, both, functools.partial(batch, spark, **told))
+                    taken.take("stream", form, both, functools.partial(stream, spark, **told))
+                taken.take("batch", FILES, both, functools.partial(batch, spark, path=str(broker.data)))
         finally:
-            spark.stop()
+            end(spark)
             broker.kill()
-    return figures.table()
+    return figures.lines()
 
 
 def main() -> int:
@@ -127,7 +120,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    print(measure(given.rows, given.rounds), flush=True)
+    print(render(measure(given.rows, given.rounds)), flush=True)
     return 0
 
 
