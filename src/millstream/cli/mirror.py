@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from millstream.pipelines.running.restarts import Restarts
 
     try:
+        if args.master.startswith("sc://"):
+            raise CommandFailed(f"--master {args.master}: a flow has a driver of its own, which Spark Connect has not")
         mirror = read_mirror(args.file)
         if importlib.util.find_spec("pyspark") is None:
             raise CommandFailed("mirrors run on PySpark, which is not installed; pip install 'millstream[spark]'")

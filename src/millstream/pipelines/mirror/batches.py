@@ -44,15 +44,19 @@ class Batches:
     def __init__(self, work: Work, beside: Beside) -> None:
         self._work = work
         self._beside = beside
+        self._is_first = True
         self.passed: dict[int, Passed] = {}
         self.lost = 0
 
     def __call__(self, stretches: DataFrame, number: int) -> None:
-        rows = stretches.mapInArrow(functools.partial(pass_rows, self._work), "done string").collect()
-        done = [Done.from_text(row.done) for row in rows]
-        mine = [each.transaction for each in done if each.transaction is not None]
         here = sink_process(self._work.options())
         driver = here.driver(self._work.query)
+        done: list[Done] = []
+        if not self._is_first or here.run(driver.last_decision()).batch < number:  # Else an earlier process wrote it.
+            rows = stretches.mapInArrow(functools.partial(pass_rows, self._work), "done string").collect()
+            done = [Done.from_text(row.done) for row in rows]
+        self._is_first = False
+        mine = [each.transaction for each in done if each.transaction is not None]
         here.run(driver.carry_out(commit_plan(number, mine)))
         decision = here.run(driver.last_decision())
         if set(decision.transactions) == set(mine):  # Else it was decided before, and written now in vain.
