@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millstream.pipelines.connect import plugins
+from millstream.pipelines.connect import plugins, settings
 from millstream.pipelines.connect.converters.base import Data
 from millstream.pipelines.connect.converters.json import JsonConverter
 from millstream.pipelines.connect.converters.plain import StringConverter
@@ -18,6 +18,7 @@ from millstream.pipelines.connect.literals import parse_literal, write_literal
 from millstream.pipelines.connect.options import Option, parse
 from millstream.pipelines.connect.record import Header, Record
 from millstream.pipelines.connect.schema import Schema
+from millstream.pipelines.connect.validation import Form
 from tests.compatibility import apache_kafka, connect_cases
 from tests.compatibility.connect_cases import LITERALS, SCHEMAS_AND_VALUES, TEXTS, Case
 
@@ -213,3 +214,37 @@ def test_text_is_made_of_values_as_java_makes_it() -> None:
     theirs = _judged([{"do": "text", "envelope": _envelope(schema, value)} for schema, value in TEXTS])
     different = _differences(TEXTS, ours, theirs)
     assert not different, "\n".join(different)
+
+
+def _options(options: Sequence[Option[Any]]) -> dict[str, dict[str, Any]]:
+    form = Form({})
+    form.add(options)
+    return {
+        row.option.name: {
+            "type": row.definition["type"],
+            "importance": row.definition["importance"],
+            "required": row.definition["required"],
+            "default": row.definition["default_value"],
+        }
+        for row in form.rows.values()
+    }
+
+
+def test_plugins_have_the_options_that_kafkas_have() -> None:
+    ours = [plugin for plugin in plugins.PLUGINS if plugin.name.startswith("org.apache.kafka.connect.")]
+    theirs = _judged([{"do": "options", "class": plugin.name} for plugin in ours])
+    for plugin, judged in zip(ours, theirs, strict=True):
+        judged.pop("converter.type", None)  # Told by the place that a converter has in a config.
+        assert _options(plugin.load().options) == judged, plugin.name
+
+
+@pytest.mark.parametrize(("kind", "options"), [("sink", settings.SINK), ("source", settings.SOURCE)])
+def test_connectors_have_the_options_that_kafkas_have(kind: str, options: Sequence[Option[Any]]) -> None:
+    [judged] = _judged([{"do": "options", "class": kind}])
+    ours = _options(options)
+    # Of plugins there is one version each, and a batch is a transaction.
+    missing = {name for name in judged if name not in ours}
+    assert all(name.endswith("plugin.version") or name.startswith("transaction.boundary") for name in missing)
+    assert {name: ours[name] for name in ours if name in judged} == {
+        name: told for name, told in judged.items() if name in ours
+    }

@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.TimeZone;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaAndValue;
@@ -13,8 +14,11 @@ import org.apache.kafka.connect.data.Values;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.SinkConnectorConfig;
+import org.apache.kafka.connect.runtime.SourceConnectorConfig;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.storage.StringConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
@@ -66,6 +70,16 @@ public class ConnectData {
                 answer.put("text", text(converter.fromConnectData("topic", found.schema(), found.value())));
                 break;
             }
+            case "options": {
+                for (ConfigDef.ConfigKey key : options(asked.get("class").asText()).configKeys().values()) {
+                    ObjectNode told = answer.putObject(key.name);
+                    told.put("type", key.type.name());
+                    told.put("importance", key.importance.name());
+                    told.put("required", !key.hasDefault());
+                    told.put("default", key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+                }
+                break;
+            }
             case "predicate": {
                 Predicate predicate = made(asked);
                 predicate.configure(config(asked));
@@ -78,6 +92,15 @@ public class ConnectData {
                 tell((ConnectRecord) transform.apply(record(asked)), answer);
             }
         }
+    }
+
+    private static ConfigDef options(String name) throws Exception {
+        if (name.equals("sink")) return SinkConnectorConfig.configDef();
+        if (name.equals("source")) return SourceConnectorConfig.configDef();
+        Object plugin = Class.forName(name).getDeclaredConstructor().newInstance();
+        if (plugin instanceof Transformation) return ((Transformation) plugin).config();
+        if (plugin instanceof Predicate) return ((Predicate) plugin).config();
+        return ((HeaderConverter) plugin).config();
     }
 
     private static <T> T made(JsonNode asked) throws Exception {

@@ -12,7 +12,7 @@ from millstream.pipelines.connect.converters.base import NOTHING, Converter, Dat
 from millstream.pipelines.connect.converters.json_reading import Decoder, decoder, needs_digits, read
 from millstream.pipelines.connect.converters.json_schemas import schema_of, text_of_schema
 from millstream.pipelines.connect.converters.json_writing import Encoder, Rules, encoder, plain
-from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.errors import DataError, Misconfigured
 from millstream.pipelines.connect.kept import PerSchema
 from millstream.pipelines.connect.options import Config, Option
 from millstream.pipelines.connect.schema import Schema
@@ -100,8 +100,7 @@ class JsonConverter(Converter):
         self._writer = PerSchema(self._make_writer, self._cached_max)
         #: By the text that stands in the envelope.
         self._readers: dict[str, Reader] = {}
-        content = config[SCHEMA_CONTENT]
-        self._only = self._reader(content) if content and content.strip() else None
+        self._only = self._told(config[SCHEMA_CONTENT])
 
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         try:
@@ -123,15 +122,24 @@ class JsonConverter(Converter):
             return NOTHING
         try:
             text = data.decode()
-            if self._enveloped and self._only is None:
-                return self._known(text) or self._opened(text)
-            if not text:
-                return NOTHING
-            return Data(None, read(text)) if self._only is None else self._only.read(text)
+            if not self._enveloped:
+                return Data(None, read(text)) if text else NOTHING
+            if self._only is not None:
+                return self._only.read(text)
+            return self._known(text) or self._opened(text)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 f"Converting byte[] to Kafka Connect data failed due to serialization error: {error}"
             ) from error
+
+    def _told(self, content: str | None) -> Reader | None:
+        """What reads values whose only schema the config tells."""
+        if not content:
+            return None
+        try:
+            return self._reader(content)
+        except (ValueError, DataError) as error:
+            raise Misconfigured(f"schema.content is no schema: {error}") from error
 
     def _known(self, text: str) -> Data | None:
         """What an envelope holds whose schema was seen before: that is not parsed again."""

@@ -12,6 +12,7 @@ from millstream.pipelines.connect.texts import text_of
 
 _TEXT = Schema(Type.STRING, optional=True)
 _BYTES = Schema(Type.BYTES, optional=True)
+_OTHER_BYTES = Schema(Type.BYTES)
 
 
 def _is_encoding(name: str) -> bool:
@@ -82,6 +83,7 @@ class SimpleHeaderConverter(Converter):
         if data is None:
             return NOTHING
         try:
-            return Data(*parse_literal(data.decode(errors="replace")))
-        except DataError:
-            return Data(Schema(Type.BYTES), data)
+            return Data(*parse_literal(data.decode()))
+        except UnicodeDecodeError:
+            # Kafka makes text of these too, and loses them.
+            return Data(_OTHER_BYTES, data)

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.pipelines.connect.converters.base import Data
 from millstream.pipelines.connect.converters.json import JsonConverter
-from millstream.pipelines.connect.errors import DataError
+from millstream.pipelines.connect.errors import DataError, Misconfigured
 from millstream.pipelines.connect.schema import (
     BYTES,
     DATE,
@@ -148,8 +148,20 @@ def test_json_without_a_schema_is_read_as_it_is() -> None:
 
 
 def test_a_schema_may_be_given_once_for_all() -> None:
-    told = made(JsonConverter, schema_content='{"type":"struct","fields":[{"type":"int64","field":"id"}]}')
+    content = '{"type":"struct","fields":[{"type":"int64","field":"id"}]}'
+    told = made(JsonConverter, schema_content=content)
     assert told.decode("t", b'{"id":5}') == Data(struct(id=Schema(Type.INT64)), {"id": 5})
+    for data in (b"", b'{"schema":null,"payload":{"id":5}}'):
+        with pytest.raises(DataError):
+            told.decode("t", data)
+    untold = made(JsonConverter, schema_content=content, schemas_enable="false")
+    assert untold.decode("t", b'{"id":5}') == Data(None, {"id": 5})
+
+
+@pytest.mark.parametrize("content", ["{", "5", '{"type":"int33"}', '{"type":"int32","default":"x"}'])
+def test_a_schema_that_is_none_is_refused_at_once(content: str) -> None:
+    with pytest.raises(Misconfigured, match=r"schema\.content is no schema"):
+        made(JsonConverter, schema_content=content)
 
 
 def test_a_missing_value_is_the_default_unless_said_otherwise() -> None:
