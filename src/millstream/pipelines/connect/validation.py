@@ -183,6 +183,11 @@ def _text(option: Option[Any], value: Any) -> str | None:
     return None if value is None else option.text(value)
 
 
+def _words(error: Exception) -> str:
+    """What it says; of an error that is none of ours, a user's plugin's perhaps, also what it is."""
+    return str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
+
+
 def _without(secrets: Iterable[str], words: str) -> str:
     for secret in secrets:
         words = words.replace(secret, _HIDDEN)
@@ -229,8 +234,8 @@ def _check_step(form: Form, prefix: str, group: str, type_name: str, is_transfor
             form.blame(prefix + name, words)
         if not wrong:
             found(config)
-    except ConnectError as error:
-        form.blame(f"{prefix}type", str(error))
+    except Exception as error:
+        form.blame(f"{prefix}type", _words(error))
 
 
 def _check_predicate(form: Form, prefix: str) -> None:
@@ -259,8 +264,8 @@ def _check_converter(form: Form, option: Option[str | None]) -> None:
         config = form.add(found.options, prefix)
         if form.is_right(prefix + one.name for one in found.options):
             found(config)
-    except ConnectError as error:
-        form.blame(option.name, str(error))
+    except Exception as error:
+        form.blame(option.name, _words(error))
 
 
 def _check_topics(form: Form) -> None:
@@ -308,5 +313,5 @@ def _check_connector(form: Form, connector: type[Connector]) -> None:
     try:
         for name, words in connector.check(config).items():
             form.blame(name, words)
-    except ConnectError as error:
-        form.blame(CONNECTOR_CLASS.name, str(error))
+    except Exception as error:
+        form.blame(CONNECTOR_CLASS.name, _words(error))

@@ -10,6 +10,7 @@ from millstream.config.setting import INT, PASSWORD, STRING
 from millstream.pipelines.connect.base import Sink, Source
 from millstream.pipelines.connect.errors import Misconfigured, Unreachable
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.transforms.base import Transform
 from millstream.pipelines.connect.validation import definitions, validate
 
 TABLE = Option[str]("table", STRING, default=REQUIRED, doc="The table.", importance="HIGH", display="Table")
@@ -27,9 +28,18 @@ class TableSource(Source):
     def check(cls, config: Config) -> Mapping[str, str]:
         if config[TABLE] == "gone":
             raise Unreachable("no database answers")
+        if config[TABLE] == "broken":
+            raise ZeroDivisionError
         if config[TABLE] == "missing":
             return {"table": f"there is none, not even for {config[PASSWORD_OPTION]}"}
         return {}
+
+
+class Stubborn(Transform):
+    """Will not be made."""
+
+    def __init__(self, config: Config) -> None:
+        raise RuntimeError("not today")
 
 
 class AnySink(Sink):
@@ -98,6 +108,8 @@ def test_the_answer_has_connects_shape() -> None:
         ({"producer.override.compression.type": "rar"}, "producer.override.compression.type"),
         ({"table": "missing"}, "table"),
         ({"table": "gone"}, "connector.class"),
+        ({"table": "broken"}, "connector.class"),
+        ({"transforms": "a", "transforms.a.type": f"{__name__}.Stubborn"}, "transforms.a.type"),
         ({"key.converter": "NoSuch"}, "key.converter"),
         ({"value.converter": "no.such.Converter"}, "value.converter"),
         ({"header.converter": "AvroConverter"}, "header.converter"),
