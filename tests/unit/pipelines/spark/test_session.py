@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from millstream.pipelines.spark import session
@@ -30,6 +31,22 @@ def test_without_java_the_packaged_one_is_taken(bare: pytest.MonkeyPatch, tmp_pa
     command = [str(java), "--add-modules=jdk.incubator.vector", "-Dname=two words", "-version"]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"})
     assert "version" in run.stderr
+
+
+def test_workers_here_find_pyspark_where_it_is_kept_compiled(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    session.prepare_environment("local[2]")
+    archives = Path(pyspark.__file__).parent / "python" / "lib"
+    found = [*map(str, archives.glob("*.zip")), str(tmp_path / "two words"), str(tmp_path)]
+    assert len(found) == 4
+    tell = "import os, pyspark, sys; told = os.environ['PYTHONPATH'], pyspark.__file__, sys.executable, sys.argv[1:]"
+    run = subprocess.run(
+        [os.environ["PYSPARK_PYTHON"], "-c", f"{tell}; print(*told, sep='\\n')", "a b"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(found)},
+    )
+    assert run.stdout.splitlines() == [":".join(found[2:]), pyspark.__file__, sys.executable, "['a b']"]
 
 
 def test_a_java_that_is_there_is_left_alone(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
