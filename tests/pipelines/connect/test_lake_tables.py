@@ -9,9 +9,10 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from millstream.pipelines.connect.base import Batch
-from millstream.pipelines.connect.errors import ConnectError, DataError, Misconfigured
+from millstream.pipelines.connect.errors import ConnectError, DataError, Misconfigured, Unreachable
 from millstream.pipelines.connect.sinks.lake.iceberg import IcebergSink
 from tests.pipelines.connect.lakes import QUERY, Lake, config_of, records
+from tests.pipelines.connect.rest_catalog import RestCatalog
 
 logged = pytest.mark.parametrize("kind", ["delta", "iceberg"])
 
@@ -153,6 +154,21 @@ def test_a_snapshot_of_iceberg_says_which_batch_it_is(tmp_path: Path) -> None:
     assert (snapshot.summary["millstream.query"], snapshot.summary["millstream.batch"]) == (QUERY, "7")
     assert table.properties[f"millstream.batch.{QUERY}"] == "7"
     catalog.close()
+
+
+def test_a_catalog_may_be_spoken_to_by_rest(tmp_path: Path) -> None:
+    with RestCatalog(tmp_path, token="secret") as server:
+        options = {"iceberg.catalog.type": "rest", "iceberg.catalog.uri": server.url, "iceberg.namespace": "shop"}
+        lake = Lake("iceberg", tmp_path, partitioner_class="DailyPartitioner", **options)
+        with pytest.raises(Unreachable, match="who are you"):
+            lake.put(records([{"id": 1}]), number=0)
+        lake = Lake("iceberg", tmp_path, **options, **{"iceberg.catalog.token": "secret"})
+        lake.put(records([{"id": 1}]), records([{"id": 2}], partition=1), number=0)
+        for _ in range(2):
+            lake.put(records([{"id": 3, "new": "x"}], 1), number=1)
+        found = server.catalog.load_table("shop.orders").scan().to_arrow().to_pylist()
+        server.catalog.close()
+    assert sorted((row["id"], row["new"]) for row in found) == [(1, None), (2, None), (3, "x")]
 
 
 def test_a_catalog_that_is_no_file_must_be_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 
 class Request(NamedTuple):
@@ -62,14 +62,14 @@ class WebServer:
                 self.end_headers()
                 self.wfile.write(answer.body)
 
-            do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _take  # noqa: N815
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Nobody reads it."""
 
         return Handler
 
-    def __enter__(self) -> "WebServer":
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
         return self
