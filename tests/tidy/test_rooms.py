@@ -87,6 +87,7 @@ PURE = (
     "pipelines/mirror/translation.py",
     "pipelines/running/definition.py",
     "pipelines/running/failures.py",
+    "pipelines/running/hush.py",
     "pipelines/running/metrics.py",
     "pipelines/running/progress.py",
     "pipelines/running/reports.py",

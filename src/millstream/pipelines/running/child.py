@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from millstream.pipelines.running.hush import Hush
+
 #: How long a process's last words are waited for once it has ended: its children may hold its pipes a little longer.
 LAST_WORDS_S = 2.0
 LINE_BYTES_MAX = 1 << 24
 #: Lines of standard error that are kept, for when it dies without a report.
 LINES_KEPT = 40
-#: What Java and Spark say at each start, and nobody needs to know.
-NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -63,11 +63,12 @@ class Child:
             for end in (its_reports, its_errors, its_input):
                 os.close(end)
         said: list[str] = []
+        hush = Hush()
 
         def keep(line: bytes) -> None:
-            text = line.decode(errors="replace").rstrip("\n")
-            said[:] = [*said[1 - LINES_KEPT :], text]
-            say(text)
+            for text in hush.passed(line.decode(errors="replace").rstrip("\n")):
+                said[:] = [*said[1 - LINES_KEPT :], text]
+                say(text)
 
         listening = [asyncio.create_task(_pass_on(reports, hear)), asyncio.create_task(_pass_on(errors, keep))]
         child = cls(process, leash, listening, said)

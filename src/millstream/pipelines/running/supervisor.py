@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from millstream.metrics.metric import Metrics
 from millstream.model.clock import Clock
-from millstream.pipelines.running.child import NOISE, Child, surroundings
+from millstream.pipelines.running.child import Child, surroundings
 from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.front import Display, Front
 from millstream.pipelines.running.job import Job
@@ -141,7 +141,7 @@ class Supervisor:
 
     def _pass_on(self, line: str) -> None:
         """What the process and its children write to standard error."""
-        if not line.startswith(NOISE) and not self._stopping.is_set():
+        if not self._stopping.is_set():
             self._display.error(line)
 
 

@@ -10,7 +10,7 @@ from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.reports import Batch, Failed, Offsets, Started, decode
 from millstream.pipelines.connect.runtime.lifecycle import HAS_PROCESS, Fall, Life, Order, Phase
 from millstream.pipelines.connect.runtime.states import Target
-from millstream.pipelines.running.child import NOISE, Child
+from millstream.pipelines.running.child import Child
 from millstream.pipelines.running.restarts import Restarts
 
 logger = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ class Supervised:
             assert isinstance(report, Offsets)  # They are in their topic, or in their group, already.
 
     def _pass_on(self, line: str) -> None:
-        if not line.startswith(NOISE) and self.life.phase is not Phase.ENDING:
+        if self.life.phase is not Phase.ENDING:
             self._watcher.said(self, line)
 
 
