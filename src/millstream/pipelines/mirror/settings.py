@@ -115,7 +115,7 @@ SYNC_GROUP_OFFSETS = Setting(
 SYNC_GROUP_OFFSETS_S = Setting(
     "sync.group.offsets.interval.seconds", LONG, default=60, check=at_least(1), doc="How often."
 )
-TASKS_MAX = Setting("tasks.max", INT, default=0, check=at_least(1), doc="Tasks at once; as many as processors.")
+TASKS_MAX = Setting("tasks.max", INT, default=0, check=at_least(1), doc="Tasks at once; one for two processors.")
 BATCH_BYTES = Setting(
     "mirror.batch.bytes",
     LONG,

@@ -110,7 +110,10 @@ class MirrorReader(DataSourceStreamReader):
             Stretch(*piece.partition, piece.start, piece.stop, policy.remote_topic(alias, piece.partition.topic))
             for piece in planning.ranges(starts, stops)
         ]
-        return [Stretches(group) for group in shared(stretches, self._flow[s.TASKS_MAX] or os.cpu_count() or 1)]
+        return [
+            Stretches(group)
+            for group in shared(stretches, self._flow[s.TASKS_MAX] or max(1, (os.cpu_count() or 1) // 2))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Stretches):
