@@ -22,7 +22,7 @@ BROKERS = 3
 MIN_IN_SYNC = 2
 KAFKA_HEAP = "768m"
 _BROKER_LINE = re.compile(r"broker (\d+) pid (\d+) (\S+)")
-_ADMIN_TIMEOUT_S = 30.0
+_ADMIN_TIMEOUT_S = 60.0
 
 
 class Node(NamedTuple):
@@ -218,7 +218,7 @@ def create_topic(cluster: Cluster, topic: str, partitions: int = 1, homes: list[
 
     ``homes`` names each partition's brokers, its leader first; without, the server chooses.
     """
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = _admin(cluster)
     configs = {"min.insync.replicas": str(MIN_IN_SYNC)}
     if homes is None:
         wanted = NewTopic(topic, partitions, BROKERS, config=configs)
@@ -233,6 +233,11 @@ def create_topic(cluster: Cluster, topic: str, partitions: int = 1, homes: list[
         time.sleep(max(0.01, partitions / 2_000))  # To ask of many often would be a load of its own.
 
 
+def _admin(cluster: Cluster) -> AdminClient:
+    """A client that says nothing of the brokers that we struck."""
+    return AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+
+
 def _in_sync(admin: AdminClient, topic: str, partitions: int) -> list[list[int]]:
     known = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
     return [known[at].isrs if at in known else [] for at in range(partitions)]
@@ -240,12 +245,12 @@ def _in_sync(admin: AdminClient, topic: str, partitions: int) -> list[list[int]]
 
 def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> Led:
     """Who leads the partition now."""
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = _admin(cluster)
     broker_id = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions[partition].leader
     return Led(broker_id, cluster.nodes[broker_id].address)
 
 
 def controller_of(cluster: Cluster) -> int:
     """The broker that is controller now."""
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = _admin(cluster)
     return int(admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).controller.id)
