@@ -1,8 +1,10 @@
-"""Mirror topics between clusters, and keep them mirrored, as a file with MirrorMaker 2's names says.
+"""Mirror topics between clusters, as a file with MirrorMaker 2's names says.
 
-The file names clusters and flows: clusters = A, B; A.bootstrap.servers = …; A->B.enabled = true. Each flow runs in a
-process of its own on Spark, exactly once, and is started again when it falls. Ctrl-C ends all behind the micro-batch
-under way, pressed again at once; a kill or a hang-up of the terminal end them too. docs/mirror.md has the rest.
+The file names clusters and flows: clusters = A, B; A.bootstrap.servers;
+A->B.enabled = true. Each flow runs in a process of its own on Spark, exactly
+once, and is started again when it falls. Ctrl-C ends all behind the micro-batch
+under way, pressed again at once; a kill and a hang-up of the terminal end them
+too. docs/mirror.md has the rest.
 """
 
 import argparse
