@@ -146,6 +146,8 @@ class _Reader:
 
 
 def _number(text: str) -> Found | None:
+    if text.isdecimal() and text.isascii() and len(text) < _DIGITS_MAX:
+        return _integer(int(text))
     if not _NUMBER.fullmatch(text):
         return None
     try:
@@ -155,15 +157,21 @@ def _number(text: str) -> Found | None:
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
     # Only a number that may fit is spelled out, for others may have millions of digits.
-    if number.adjusted() <= _DIGITS_MAX and (whole := int(number)) == number:
-        for kind, bits in _BITS.items():
-            if -(1 << bits - 1) <= whole < 1 << bits - 1:
-                return _OF[kind], whole
+    if number.adjusted() <= _DIGITS_MAX and (whole := int(number)) == number and (found := _integer(whole)):
+        return found
     if exponent != 0 and abs(number) <= Decimal(_FLOAT32_MAX):
         return _OF[Type.FLOAT32], as_float32(float(number))
     if exponent != 0 and abs(number) <= Decimal(_FLOAT64_MAX):
         return _OF[Type.FLOAT64], float(number)
     return decimal(-exponent), number
+
+
+def _integer(whole: int) -> Found | None:
+    """A whole number in as few bits as hold it; None where 64 do not."""
+    for kind, bits in _BITS.items():
+        if -(1 << bits - 1) <= whole < 1 << bits - 1:
+            return _OF[kind], whole
+    return None
 
 
 def _moment(text: str) -> Found | None:

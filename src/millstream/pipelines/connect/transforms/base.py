@@ -1,9 +1,10 @@
 """The contracts of transforms and predicates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from millstream.pipelines.connect.options import Config, Option
@@ -60,6 +61,15 @@ class Side(Enum):
     VALUE = "Value"
 
 
+#: A record's values in their order, and where in it each half lies: quicker than ``dataclasses.replace``.
+_NAMES = [field.name for field in fields(Record)]
+_VALUES = attrgetter(*_NAMES)
+_PLACES = {
+    Side.KEY: (_NAMES.index("key_schema"), _NAMES.index("key")),
+    Side.VALUE: (_NAMES.index("value_schema"), _NAMES.index("value")),
+}
+
+
 class SidedTransform(Transform):
     """Changes a record's key, or its value."""
 
@@ -72,11 +82,10 @@ class SidedTransform(Transform):
         return _on(whole, side)
 
     def apply(self, record: Record) -> Record | None:
-        if self.side is Side.KEY:
-            schema, value = self.change(record.key_schema, record.key, record)
-            return replace(record, key_schema=schema, key=value)
-        schema, value = self.change(record.value_schema, record.value, record)
-        return replace(record, value_schema=schema, value=value)
+        values = list(_VALUES(record))
+        of_schema, of_data = _PLACES[self.side]
+        values[of_schema], values[of_data] = self.change(values[of_schema], values[of_data], record)
+        return Record(*values)
 
     def change(self, schema: Schema | None, value: Any, record: Record) -> tuple[Schema | None, Any]:
         """What becomes of the half that this transform works on."""
