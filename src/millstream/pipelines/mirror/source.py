@@ -29,6 +29,8 @@ TOPICS_AGE_MAX_S = 5.0
 SIZES_AGE_MAX_S = 30.0
 #: A broker that is away is waited for no longer before others have their turn.
 TIMEOUT_MS_MAX = 10_000
+#: Heartbeats alone are mirrored no more often than this.
+HEARTBEATS_EVERY_S = 5.0
 #: What a record takes where nobody tells.
 GUESSED_BYTES = 1024.0
 #: No fewer records than this are asked for by their size.
@@ -75,6 +77,7 @@ class MirrorReader(DataSourceStreamReader):
         self._sizes: Mapping[TopicPartition, int] = {}
         self._weighed_s: float | None = None
         self._seen: Offsets = {}
+        self._last_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return {}
@@ -92,10 +95,12 @@ class MirrorReader(DataSourceStreamReader):
             latest = self._latest()
             resting = {tp: offset for tp, offset in before.items() if tp not in latest and tp.topic in self._alive}
             self._seen = {**latest, **resting}
-            if self._seen == before:
+            if self._seen == before or self._can_wait(before, latest):
                 return start
             starts = planning.resumed(before, self._earliest(latest), latest)
-            return planning.to_document({**self._admitted(starts, latest), **resting})
+            admitted = self._admitted(starts, latest)
+            self._last_s = self._clock.monotonic_s()
+            return planning.to_document({**admitted, **resting})
         except _PASSING:
             self._looked_s = None
             return start
@@ -176,6 +181,13 @@ class MirrorReader(DataSourceStreamReader):
             there = target.cluster.topics.get(policy.remote_topic(alias, name))
             known = {partition.index for partition in there.partitions} if there else set()
             self._mirrored += [TopicPartition(name, part.index) for part in topic.partitions if part.index in known]
+
+    def _can_wait(self, before: Offsets, latest: Offsets) -> bool:
+        """Whether there are only heartbeats to mirror, and some were lately: a flow at rest should rest."""
+        if self._last_s is None or self._clock.monotonic_s() - self._last_s >= HEARTBEATS_EVERY_S:
+            return False
+        policy = self._flow.policy
+        return all(policy.is_heartbeats(tp.topic) for tp, offset in latest.items() if before.get(tp) != offset)
 
     def _admitted(self, starts: Offsets, latest: Offsets) -> Offsets:
         """As much as a micro-batch should pass on, by what its records take on disk."""
