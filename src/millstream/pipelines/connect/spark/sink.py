@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain as chained
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -135,8 +137,12 @@ class Taking:
         self._is_through = False
 
     def take(self, batches: Iterator[pa.RecordBatch], batch: Batch) -> tuple[Any, ...]:
-        """What the sink says of them; nothing where there were none."""
-        records = self._chain.decode_all(self._raws(batches))
+        """What the sink says of them, one topic partition after the other; nothing where there were none."""
+        by_partition = groupby(self._raws(batches), lambda raw: (raw.topic, raw.partition))
+        return tuple(part for _, group in by_partition for part in self._give(self._chain.decode_all(group), batch))
+
+    def _give(self, records: Iterator[Record], batch: Batch) -> tuple[Any, ...]:
+        self._read, self._is_through = self._read[-1:], False
         first = next(records, None)
         if first is None:
             return ()
@@ -165,9 +171,9 @@ class Taking:
 
     def _refuse(self, record: Record, error: DataError) -> None:
         for batch in self._read:
-            place = batch.column("offset").index(record.offset).as_py() if record.offset is not None else -1
-            if place >= 0:
+            for place in pc.indices_nonzero(pc.equal(batch.column("offset"), record.offset)).to_pylist():
                 [raw] = raws(batch.slice(place, 1))
-                self._chain.reject(raw, error)
-                return
+                if (raw.topic, raw.partition) == (record.origin, record.partition):
+                    self._chain.reject(raw, error)
+                    return
         raise error

@@ -43,14 +43,14 @@ def _job(**given: str) -> Job:
     return Job("nowhere:1", config, "/nowhere")
 
 
-def _rows(*values: bytes | None, first: int = 0) -> pa.RecordBatch:
+def _rows(*values: bytes | None, first: int = 0, partition: int = 3) -> pa.RecordBatch:
     count = len(values)
     return pa.RecordBatch.from_pydict(
         {
             "key": pa.array([b"k"] * count, pa.binary()),
             "value": pa.array(values, pa.binary()),
             "topic": pa.array(["t"] * count),
-            "partition": pa.array([3] * count, pa.int32()),
+            "partition": pa.array([partition] * count, pa.int32()),
             "offset": pa.array(range(first, first + count), pa.int64()),
             "timestamp": pa.array([1_700_000_000_123_000] * count, pa.timestamp("us", "UTC")),
             "timestampType": pa.array([0] * count, pa.int32()),
@@ -80,6 +80,17 @@ def test_what_a_sink_refuses_late_is_a_dead_letter_as_it_came() -> None:
     letters = task.letters()
     assert [(letter.topic, letter.key, letter.value) for letter in letters] == [("dead", b"k", b"odd")] * 2
     assert task.letters() == []
+
+
+def test_topic_partitions_that_a_task_reads_are_given_one_by_one_and_refused_by_their_own_offsets() -> None:
+    task = Taking(_job(errors__tolerance="all", errors__deadletterqueue__topic__name="dead"), 0)
+    whole = pa.Table.from_batches([_rows(b"a", b"b"), _rows(b"c", b"odd", partition=4)]).combine_chunks().to_batches()
+    parts = task.take(iter([*whole, _rows(b"d", first=2, partition=4)]), BATCH)
+    assert [[(each.partition, each.value) for each in part] for part in parts] == [
+        [(3, "a"), (3, "b")],
+        [(4, "c"), (4, "d")],
+    ]
+    assert [letter.value for letter in task.letters()] == [b"odd"]
 
 
 def test_a_refusal_ends_it_where_none_is_tolerated() -> None:
