@@ -182,6 +182,7 @@ class JdbcSink(Sink):
     def _take(self, records: Sequence[Record], batch: Batch) -> None:
         """These, unless they were taken before, and how far that is, at once."""
         first = records[0]
+        assert all(each.partition == first.partition for each in records), "a task has one topic partition"
         place = (self.config.name, batch.query, first.origin or first.topic, first.partition)
         self._ensure_progress()
         progress = self._progress(place, batch)
