@@ -153,6 +153,7 @@ def test_a_snapshot_of_iceberg_says_which_batch_it_is(tmp_path: Path) -> None:
     assert snapshot.summary is not None
     assert (snapshot.summary["millstream.query"], snapshot.summary["millstream.batch"]) == (QUERY, "7")
     assert table.properties[f"millstream.batch.{QUERY}"] == "7"
+    assert "commit.retry.num-retries" not in table.properties, "others may wish to try again"
     catalog.close()
 
 
