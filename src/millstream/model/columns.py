@@ -45,7 +45,7 @@ class Columns:
         return len(self.record_start)
 
 
-def record_starts(payload: bytes, at: int, end: int, count: int | None, starts: list[int]) -> None:
+def record_starts(payload: Buffer, at: int, end: int, count: int | None, starts: list[int]) -> None:
     """Append to ``starts`` where each record lies of those that fill ``payload`` from ``at`` to ``end``.
 
     INVALID_RECORD when they do not fill it exactly, or are not ``count``, where that is known.
@@ -62,8 +62,13 @@ def find_records(payload: Buffer, at: int, end: int, count: int) -> Ints:
 
     Records of one size are common, and then numpy finds them: if the record at ``at`` takes ``size`` bytes and the
     length prefix is the same ``size`` bytes further on, and so on, each is where the one before it ends. Where sizes
-    change from record to record Python walks, for longer and longer before it looks for equal ones again.
+    change from record to record Python walks, for longer and longer before it looks for equal ones again; and it walks
+    the few records of a small batch.
     """
+    if count < _RUN_LEAST:
+        few: list[int] = []
+        record_starts(payload, at, end, count, few)
+        return np.array(few, np.int64)
     data = np.frombuffer(payload, np.uint8)
     pieces: list[Ints] = []
     found, patience = 0, _WALK_LEAST

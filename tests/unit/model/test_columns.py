@@ -3,7 +3,7 @@
 import pytest
 
 from millstream.model.batch import HEADER_BYTES
-from millstream.model.columns import decode_columns, record_starts
+from millstream.model.columns import decode_columns, find_records, record_starts
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import Record, encode_batch, encode_record
 
@@ -41,6 +41,13 @@ def test_a_wrong_count_is_refused() -> None:
         with pytest.raises(ProtocolError) as refusal:
             record_starts(PAYLOAD, 0, len(PAYLOAD), count, [])
         assert refusal.value.code == ErrorCode.INVALID_RECORD
+        with pytest.raises(ProtocolError):
+            find_records(memoryview(PAYLOAD), 0, len(PAYLOAD), count)
+
+
+def test_the_few_records_of_a_small_batch_are_found() -> None:
+    starts = decode_columns(PAYLOAD).record_start.tolist()
+    assert find_records(memoryview(PAYLOAD), 0, len(PAYLOAD), 3).tolist() == starts
 
 
 def test_every_cut_is_refused_or_ends_at_a_record() -> None:
