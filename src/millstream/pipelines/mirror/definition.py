@@ -143,7 +143,9 @@ class Mirror:
             self._refuse(name, "encryption and authentication are not spoken here")
 
     def _check_setting(self, name: str, bare: str) -> None:
-        if bare not in s.TABLE and "did you mean" in (words := unknown(bare, s.TABLE)):
+        if bare in s.TABLE or bare.startswith(s.LEFT_ALONE):
+            return
+        if "did you mean" in (words := unknown(bare, s.TABLE)):
             self.warnings.append(f"{self._given[name].origin}: {words}; ignored")
 
     def _enabled(self) -> Iterator[tuple[str, str]]:

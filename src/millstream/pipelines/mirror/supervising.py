@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from millstream.metrics.metric import Metrics
 from millstream.model.clock import Clock
 from millstream.pipelines.mirror.definition import Flow, Mirror
-from millstream.pipelines.mirror.hush import Hush
 from millstream.pipelines.running.front import Display, Front
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import METRICS
@@ -95,7 +94,6 @@ class _Named:
         self.every_s = display.every_s
         self._display = display
         self._name = name
-        self._hush = Hush()
 
     def show(self, progress: Progress, passed_s: float) -> None:
         self._display.show(progress, passed_s)
@@ -104,5 +102,4 @@ class _Named:
         self._display.say(f"{self._name}: {line}")
 
     def error(self, line: str) -> None:
-        for passed in self._hush.heard(line):
-            self._display.error(passed)
+        self._display.error(line)

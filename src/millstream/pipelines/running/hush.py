@@ -5,6 +5,8 @@ NOISE = ("WARNING: Using incubator modules", "Setting default log level to", "To
 _TRACEBACK = "Traceback (most recent call last):"
 #: Where PySpark's workers are forked.  Each that Spark lets go says so by a traceback that ends there.
 _DAEMON = '/pyspark/daemon.py"'
+#: How the lines between a traceback's places begin.
+_CODE = "    "
 _LET_GO = ("BrokenPipeError: ", "ConnectionResetError: ")
 
 
@@ -21,6 +23,8 @@ class Hush:
             return []
         if _DAEMON in line:
             self._held, self._is_daemon_s = [], True
+            return []
+        if self._is_daemon_s and line.startswith(_CODE):
             return []
         if self._is_daemon_s and line.startswith(_LET_GO):
             self._is_daemon_s = False

@@ -103,7 +103,11 @@ def test_a_cycle_over_three_clusters_is_found() -> None:
 
 
 def test_a_misspelt_setting_is_told_and_others_are_left_alone() -> None:
-    mirror = Mirror(BOTH + "sync.topic.config.enabled=false\nA.consumer.fetch.min.bytes=1\nunrelated=1\n", "f")
+    mirror = Mirror(
+        BOTH
+        + "sync.topic.config.enabled=false\nA.consumer.fetch.min.bytes=1\nunrelated=1\nsync.topic.acls.enabled=false\n",
+        "f",
+    )
     assert mirror.warnings == [
         "f:6: unknown setting 'sync.topic.config.enabled'; did you mean 'sync.topic.configs.enabled'?; ignored"
     ]
