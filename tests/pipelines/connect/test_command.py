@@ -94,8 +94,8 @@ def test_a_client_of_others_drives_connectors_over_crashes_and_restarts(
         count += 1
         running.wait_for(lambda count=count: len(lines(went)) == count)  # type: ignore[misc]
     assert len(pids) == 2 and pids <= _pids(running)
-    assert running.figure("starts_total", "out") == 1 and running.figure("falls_total", "out") == 0
-    assert running.figure("batches_total", "out") == running.figure("batch_number", "out") + 1
+    out = running.figures("out")
+    assert out["starts_total"] == 1 and out["falls_total"] == 0 and out["batches_total"] == out["batch_number"] + 1
     assert values_of(broker.address, "crashed") == [b"once"]
     client.delete_connector("crashing")
 

@@ -41,8 +41,9 @@ def test_a_crash_loop_in_one_connector_costs_another_not_a_single_batch(broker: 
         # Between any two crashes it went on, in the same process, and no batch's number was left out.
         progress = [max(batch for fall, batch in seen if fall == crash) for crash in sorted({fall for fall, _ in seen})]
         assert progress == sorted(set(progress)) and len(progress) >= 6
-        assert api.figure("batches_total", "healthy") == api.figure("batch_number", "healthy")
-        assert api.figure("starts_total", "healthy") == 1 and api.figure("falls_total", "healthy") == 0
+        healthy = api.figures("healthy")
+        assert healthy["batches_total"] == healthy["batch_number"]
+        assert healthy["starts_total"] == 1 and healthy["falls_total"] == 0
         assert pid in processes(api)
         assert "crashing: dying" in api.said
         assert "crashing: the connector's process ended with code 7 (dying); it is started again in " in api.said

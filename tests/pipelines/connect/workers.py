@@ -127,11 +127,15 @@ class ConnectProcess:
     def wait_for_state(self, name: str, connector: str, *tasks: str) -> None:
         self.wait_for(lambda: self.states(name) == (connector, list(tasks)))
 
+    def figures(self, name: str) -> dict[str, float]:
+        """Every metric of a connector, all of one moment."""
+        text = self.ask("GET", "/metrics").document
+        found = re.findall(rf'^millstream_connect_(\w+){{connector="{name}"}} (\S+)$', text, re.MULTILINE)
+        return {metric: float(value) for metric, value in found}
+
     def figure(self, metric: str, name: str) -> float:
         """A metric of a connector; -1 before it has any."""
-        text = self.ask("GET", "/metrics").document
-        found = re.search(rf'^millstream_connect_{metric}{{connector="{name}"}} (\S+)$', text, re.MULTILINE)
-        return float(found[1]) if found else -1.0
+        return self.figures(name).get(metric, -1.0)
 
 
 def scripted_worker(bootstrap: str, folder: Path, group: str) -> ConnectProcess:

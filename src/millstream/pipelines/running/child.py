@@ -15,6 +15,8 @@ LAST_WORDS_S = 2.0
 LINE_BYTES_MAX = 1 << 24
 #: Lines of standard error that are kept, for when it dies without a report.
 LINES_KEPT = 40
+#: What a new pipe takes without anybody reading it.
+PIPE_BYTES = 32 * 1024
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -72,7 +74,9 @@ class Child:
 
         listening = [asyncio.create_task(_pass_on(reports, hear)), asyncio.create_task(_pass_on(errors, keep))]
         child = cls(process, leash, listening, said)
-        if first:
+        if len(first) <= PIPE_BYTES:
+            _write_all(leash, first)
+        else:
             await asyncio.to_thread(_write_all, leash, first)
         return child
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from typing import TypeVar
 
 from millstream.model.errors import ProtocolError
 from millstream.net.http import Page, Request
@@ -14,8 +17,13 @@ from millstream.pipelines.connect.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 #: As long as Connect lets a request take.
 REQUEST_TIMEOUT_S = 90.0
+#: How many configs are checked at a time.
+CHECKS_MAX = 8
 WITH_BODY = ("POST", "PUT", "PATCH")
 
 
@@ -27,6 +35,15 @@ class Api:
         self.levels = levels
         self.is_ready = False
         self._under_way: set[asyncio.Task[Page]] = set()
+        self._checkers = ThreadPoolExecutor(CHECKS_MAX, "checks")
+
+    async def check(self, work: Callable[[T], R], about: T) -> R:
+        """Something that may look outside and take its time, beside the loop and where nobody else has to wait."""
+        return await asyncio.get_running_loop().run_in_executor(self._checkers, work, about)
+
+    def close(self) -> None:
+        """Begin no more checks."""
+        self._checkers.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, request: Request) -> Page:
         """The answer to any request at all."""

@@ -1,6 +1,5 @@
 """/connectors: made, shown, changed, paused, stopped, started again, deleted."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -203,7 +202,7 @@ async def _check(api: "Api", given: Mapping[str, str]) -> None:
     if not given.get("connector.class"):
         raise bad_request(f"Connector config {{name={given['name']}}} contains no connector type")
     try:
-        found = await asyncio.to_thread(validation.validate, {**api.worker.settings.defaults, **given})
+        found = await api.check(validation.validate, {**api.worker.settings.defaults, **given})
     except Misconfigured as error:
         raise bad_request(str(error)) from None
     if not found["error_count"]:

@@ -1,6 +1,5 @@
 """/connector-plugins: which there are, what their configs may say, and whether one would do."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from millstream.net.http import Page
@@ -23,7 +22,7 @@ async def config(api: "Api", call: Call) -> Page:
     """GET /connector-plugins/NAME/config"""
     name = call.named["plugin"]
     try:
-        return answer(await asyncio.to_thread(validation.definitions, name))
+        return answer(await api.check(validation.definitions, name))
     except Misconfigured:
         raise not_found(f"Unknown plugin {name}.") from None
 
@@ -36,7 +35,7 @@ async def validate(api: "Api", call: Call) -> Page:
         raise bad_request(f"Included connector type {included} does not match request type {name}")
     asked = {**api.worker.settings.defaults, "connector.class": name, **given}
     try:
-        return answer(await asyncio.to_thread(validation.validate, asked))
+        return answer(await api.check(validation.validate, asked))
     except Misconfigured as error:
         raise bad_request(str(error)) from None
 

@@ -136,6 +136,7 @@ async def _run(
     finally:
         turning.cancel()
         worker.kill()
+        api.close()
 
 
 async def _turn(worker: Worker) -> None:
