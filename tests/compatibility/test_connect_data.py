@@ -169,7 +169,7 @@ def test_predicates_hold_when_kafka_says_so() -> None:
 
 
 def test_json_is_written_as_kafka_writes_it_to_the_byte() -> None:
-    asked = []
+    asked: list[dict[str, Any]] = []
     for envelopes, decimals in product(("true", "false"), ("BASE64", "NUMERIC")):
         config = {"schemas.enable": envelopes, "decimal.format": decimals}
         converter = JsonConverter(_config(JsonConverter.options, config))
