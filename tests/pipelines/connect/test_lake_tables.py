@@ -1,8 +1,9 @@
-"""What tables under a log can do and plain files cannot: fence drivers, refuse other partitions, show bounds."""
+"""What one kind of table has and another has not: logs that fence drivers, bounds, catalogs, folders as columns."""
 
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -180,3 +181,18 @@ def test_a_catalog_that_is_no_file_must_be_named(tmp_path: Path) -> None:
 def test_a_columns_name_that_delta_cannot_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="field unit price: a column's name may have none of ' '"):
         Lake("delta", tmp_path).write(records([{"unit price": 1}]), number=0)
+
+
+def test_duckdb_reads_folders_of_times_as_columns(tmp_path: Path) -> None:
+    lake = Lake("parquet", tmp_path, partitioner_class="HourlyPartitioner", timestamp_extractor="Record")
+    lake.put(records([{"id": 1}], timestamp_ms=0), records([{"id": 2}], partition=1, timestamp_ms=3_600_000), number=0)
+    lake.put(records([{"id": 3, "new": "x"}], 1, timestamp_ms=86_400_000), number=1)
+    files = f"{tmp_path}/topics/orders/**/*.parquet"
+    with duckdb.connect() as connection:
+        table = f"read_parquet('{files}', hive_partitioning=true, union_by_name=true)"
+        found = connection.sql(f"SELECT id, new, day, hour FROM {table} WHERE year = 1970 ORDER BY id").fetchall()
+    assert [(number, new, int(day), int(hour)) for number, new, day, hour in found] == [
+        (1, None, 1, 0),
+        (2, None, 1, 1),
+        (3, "x", 2, 0),
+    ]
