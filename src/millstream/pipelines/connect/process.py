@@ -55,6 +55,8 @@ CONF = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "100ms",
+    # On a machine that starts many of them at once, workers may take their time.
+    "spark.python.authenticate.socketTimeout": "60s",
 }
 
 

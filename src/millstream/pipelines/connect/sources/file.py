@@ -87,10 +87,12 @@ class FileSource(Source):
         return [{"filename": name} for name in sorted(found) if os.path.isfile(name)]
 
     def latest(self, partition: Partition, start: Offset | None, limit: int) -> Offset | None:
+        position = start["position"] if start else 0
         try:
+            if os.stat(partition["filename"]).st_size == position:
+                return start  # As most files of a directory are, most of the time.
             with open(partition["filename"], "rb") as file:
                 status = os.stat(file.fileno())
-                position = start["position"] if start else 0
                 position = position if position <= status.st_size else 0
                 file.seek(position)
                 end = self._whole(file, status.st_size, limit, status.st_mtime_ns // 1_000_000)
