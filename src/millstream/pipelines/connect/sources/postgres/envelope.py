@@ -1,6 +1,5 @@
 """Records of change capture: Debezium's envelope around rows before and after, keyed by the primary key.  Pure."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -211,7 +210,7 @@ class TableEnvelopes:
         }
 
     def _source(self, origin: Origin) -> dict[str, Any]:
-        last = str(origin.last_commit_lsn) if origin.last_commit_lsn is not None else None
+        last = "null" if origin.last_commit_lsn is None else f'"{origin.last_commit_lsn}"'
         return {
             "version": __version__,
             "connector": "postgresql",
@@ -219,7 +218,7 @@ class TableEnvelopes:
             "ts_ms": origin.at_us // 1000,
             "snapshot": "true" if origin.is_snapshot else "false",
             "db": self.style.database,
-            "sequence": json.dumps([last, str(origin.lsn)], separators=(",", ":")),
+            "sequence": f'[{last},"{origin.lsn}"]',
             "ts_us": origin.at_us,
             "ts_ns": origin.at_us * 1000,
             "schema": self.schema,
