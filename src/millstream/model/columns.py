@@ -195,15 +195,20 @@ def _require(holds: npt.NDArray[np.bool_]) -> None:
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """The zigzag numbers that start at each of ``at``, and where the next byte after each lies.
 
-    A number longer than one byte costs a second look at it alone. Reading past the end repeats the last byte; the
-    caller's checks of positions find that out.
+    Numbers of one and two bytes are decoded together; where there are longer ones, these cost a second look at them
+    alone. Reading past the end repeats the last byte; the caller's checks of positions find that out.
     """
     low = data.take(at, mode="clip")
     following = at + 1
-    rows = np.flatnonzero(low >= 0x80)
-    if not len(rows):
+    is_longer = low >= 0x80
+    if not is_longer.any():
         small = low.astype(np.int64)
         return (small >> 1) ^ -(small & 1), following
+    high = data.take(following, mode="clip") * is_longer
+    if (high < 0x80).all():
+        short = high.astype(np.int64) << 7 | (low & np.uint8(0x7F))
+        return (short >> 1) ^ -(short & 1), following + is_longer
+    rows = np.flatnonzero(is_longer)
     raw = low.astype(np.uint64) & np.uint64(0x7F)
     for shift in range(7, VARINT_BYTES_MAX * 7, 7):
         byte = data.take(following[rows], mode="clip")
