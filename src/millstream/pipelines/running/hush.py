@@ -7,6 +7,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _DAEMON = '/pyspark/daemon.py"'
 #: How the lines between a traceback's places begin.
 _CODE = "    "
+_CODE = "    "
 _LET_GO = ("BrokenPipeError: ", "ConnectionResetError: ")
 
 
@@ -23,6 +24,8 @@ class Hush:
             return []
         if _DAEMON in line:
             self._held, self._is_daemon_s = [], True
+            return []
+        if self._is_daemon_s and line.startswith(_CODE):
             return []
         if self._is_daemon_s and line.startswith(_CODE):
             return []

@@ -5,6 +5,8 @@ from millstream.pipelines.running.hush import Hush
 BEGIN = "Traceback (most recent call last):"
 DAEMON = [
     '  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager',
+    "    code = worker(sock, authenticated)",
+    "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^",
     '  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker',
 ]
 END = "BrokenPipeError: [Errno 32] Broken pipe"
@@ -25,7 +27,5 @@ def test_workers_that_are_let_go_are_not_heard_though_several_speak_at_once() ->
 def test_what_went_wrong_is_heard() -> None:
     other = [BEGIN, '  File "/x/mine.py", line 1, in f', "BrokenPipeError: mine"]
     assert heard(*other) == other
-    assert heard(BEGIN, *DAEMON, '  File "/x/worker.py", line 9, in g', "KeyError: 1") == [
-        '  File "/x/worker.py", line 9, in g',
-        "KeyError: 1",
-    ]
+    own = ['  File "/x/worker.py", line 9, in g', "    g()", "KeyError: 1"]
+    assert heard(BEGIN, *DAEMON, *own) == own
