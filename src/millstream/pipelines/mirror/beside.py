@@ -1,8 +1,12 @@
 """The thread that a flow's chores run on, beside Spark's driver."""
 
 import asyncio
+import os
+import signal
 import threading
+import traceback
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from millstream.model.ids import TopicPartition
@@ -13,6 +17,13 @@ T = TypeVar("T")
 
 #: How long the last chores may take when all else has ended.
 LAST_S = 5.0
+
+
+def _end(chores: "Future[None]") -> None:
+    """Whatever passes, chores see to themselves; what is left is a bug, and whoever watches us starts us again."""
+    if not chores.cancelled() and (error := chores.exception()) is not None:
+        traceback.print_exception(error)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Beside:
@@ -29,8 +40,8 @@ class Beside:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
     def start(self) -> None:
-        """Begin with the chores; they end with the process."""
-        asyncio.run_coroutine_threadsafe(self._upkeep.run(), self._loop)
+        """Begin with the chores; they end with the process, and it with them."""
+        asyncio.run_coroutine_threadsafe(self._upkeep.run(), self._loop).add_done_callback(_end)
 
     def learn(self, runs: Mapping[TopicPartition, Sequence[Run]]) -> None:
         """A micro-batch is committed, and this became of its offsets."""
