@@ -68,6 +68,10 @@ class ClusterOrigin:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._ask(dict.fromkeys(partitions, LATEST), self._options.isolation)
 
+    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+        partitions = list(partitions)
+        return self._here.run(self._bounds(partitions)) if partitions else ({}, {})
+
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         return self._ask(timestamps_ms, self._options.isolation)
 
@@ -77,8 +81,17 @@ class ClusterOrigin:
     def _ask(self, asked: Mapping[TopicPartition, int], isolation: int) -> Offsets:
         if not asked:
             return {}
-        found = self._here.run(list_offsets(self._here.cluster, asked, isolation=isolation))
+        return self._here.run(self._offsets(asked, isolation))
+
+    async def _offsets(self, asked: Mapping[TopicPartition, int], isolation: int) -> Offsets:
+        found = await list_offsets(self._here.cluster, asked, isolation=isolation)
         return {tp: answer.offset for tp, answer in found.items() if answer.offset != NO_OFFSET}
+
+    async def _bounds(self, partitions: list[TopicPartition]) -> tuple[Offsets, Offsets]:
+        return await asyncio.gather(
+            self._offsets(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED),
+            self._offsets(dict.fromkeys(partitions, LATEST), self._options.isolation),
+        )
 
     async def _partitions(self, selection: Selection, must_exist: bool) -> list[TopicPartition]:
         cluster = self._here.cluster

@@ -33,6 +33,10 @@ class Origin(Protocol):
         """Where the next record will go; for readers of committed records, where the oldest open transaction is."""
         ...
 
+    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+        """``earliest`` and ``latest`` at one go."""
+        ...
+
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         """The first record that is not older, of each partition that has one."""
         ...

@@ -197,6 +197,10 @@ class DirectoryOrigin:
                 ends[tp] = min([ends[tp], *transactions.open.values()])
         return ends
 
+    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+        partitions = list(partitions)
+        return self.earliest(partitions), self.latest(partitions)
+
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         earliest = self.earliest(timestamps_ms)
         found = {tp: LogFolder(self._path, tp).first_since(moment) for tp, moment in timestamps_ms.items()}

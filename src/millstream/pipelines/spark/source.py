@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 )
 
 from millstream.model.clock import Clock, SystemClock
+from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark import planning
 from millstream.pipelines.spark.cluster import ClusterOrigin
 from millstream.pipelines.spark.filters import Bounds
@@ -222,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._now()
+        self._target = self._here.latest(self._there())
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return planning.to_document(self._seen) if self._seen else None
@@ -230,9 +231,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet."""
         starts = planning.from_document(start)
-        latest = self._now() if self._target is None else self._target
+        if self._target is None:
+            earliest, latest = self._here.bounds(self._there())
+        else:
+            earliest, latest = self._here.earliest(self._target), self._target
         self._seen = latest
-        starts = self._checked(starts, latest)
+        starts = self._checked(starts, earliest, latest)
         if not isinstance(limit, ReadAllAvailable):
             if self._is_early(sum(latest[tp] - starts[tp] for tp in latest)):
                 return start
@@ -252,12 +256,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
 
-    def _now(self) -> Offsets:
-        return self._here.latest(self._here.partitions(self._options.selection, must_exist=False))
+    def _there(self) -> list[TopicPartition]:
+        return self._here.partitions(self._options.selection, must_exist=False)
 
-    def _checked(self, starts: Offsets, latest: Offsets) -> Offsets:
+    def _checked(self, starts: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
         """Where to go on in every partition there is; DataLost when that is not where reading stopped."""
-        earliest = self._here.earliest(latest)
         for what in planning.losses(starts, earliest, latest):
             if self._options.fails_on_data_loss:
                 raise DataLost(what)

@@ -81,6 +81,8 @@ def write_rows(
     """Write a task's rows and wait until all are acknowledged. On failure they are taken back."""
     task = _Task(here, options, query, first, is_two_phase)
     try:
+        # Spark is busy with the first rows meanwhile. An id that is ready and that nothing is written under is free.
+        here.run(task.begin())
         for table in gathered(batches, min(CHUNK_BYTES, options.buffer_bytes // 4)):
             here.run(task.write(layout.chunk(table, has_topic=bool(options.topic))))
         here.run(task.finish())
@@ -89,7 +91,9 @@ def write_rows(
             here.run(task.give_up())
         raise
     sender = task.sender
-    return Done(task.transaction, sender.records, sender.size_bytes) if sender else Done(None, 0, 0)
+    if sender is None or not sender.records:
+        return Done(None, 0, 0)
+    return Done(task.transaction, sender.records, sender.size_bytes)
 
 
 class _Task:
@@ -102,25 +106,8 @@ class _Task:
         self._is_two_phase = is_two_phase and not options.transaction_timeout_ms
         self._router = Router(first, options.batch_bytes, options.record_bytes_max)
 
-    async def write(self, chunk: Chunk) -> None:
-        options = self._options
-        counts = {topic: await self._partition_count(topic) for topic in chunk.topics(options.topic)}
-        if self.sender is None:
-            self.sender = await self._begin()
-        for tp, rows in self._router.batches(chunk, options.topic, counts):
-            await self.sender.send(tp, rows)
-
-    async def finish(self) -> None:
-        if self.sender is not None:
-            await self.sender.flush()
-
-    async def give_up(self) -> None:
-        if self.sender is not None:
-            await self.sender.cancel()
-        if self.transaction is not None:
-            await self._here.take_back(self.transaction)
-
-    async def _begin(self) -> Sender:
+    async def begin(self) -> None:
+        """Make ready to send: under a transactional id, or an idempotent producer's."""
         here, options = self._here, self._options
         if options.is_exactly_once:
             self.transaction = await here.begin(
@@ -131,7 +118,24 @@ class _Task:
         else:
             producer = await idempotent_producer_id(here.coordinators.cluster)
             sending = Sending(producer, None, options.compression)
-        return Sender(here.coordinators, sending, here.clock, options.buffer_bytes)
+        self.sender = Sender(here.coordinators, sending, here.clock, options.buffer_bytes)
+
+    async def write(self, chunk: Chunk) -> None:
+        options = self._options
+        counts = {topic: await self._partition_count(topic) for topic in chunk.topics(options.topic)}
+        assert self.sender is not None, "a task begins before it writes"
+        for tp, rows in self._router.batches(chunk, options.topic, counts):
+            await self.sender.send(tp, rows)
+
+    async def finish(self) -> None:
+        if self.sender is not None:
+            await self.sender.flush()
+
+    async def give_up(self) -> None:
+        if self.sender is not None:
+            await self.sender.cancel()
+        if self.transaction is not None and self.sender is not None and self.sender.records:
+            await self._here.take_back(self.transaction)
 
     async def _partition_count(self, name: str) -> int:
         cluster = self._here.coordinators.cluster
