@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as Place
 
 from millstream.pipelines.connect.reports import Batch, Started
 from tests.pipelines.connect.connectors import Connector
-from tests.pipelines.records import records_of
+from tests.pipelines.records import Found, records_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
@@ -31,17 +31,8 @@ def _committed(address: str, group: str, topic: str, partitions: int) -> list[in
         consumer.close()
 
 
-def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_the_dead_letters(
-    broker: BrokerProcess, topics: Topics, tmp_path: Path
-) -> None:
-    """A process is killed, a worker is; then offsets are altered, and a bad record is tolerated no more."""
-    topic, letters = topics.new(2), "letters-of-files"
-    values = [json.dumps({"n": number}) for number in range(4000)]
-    values[1234] = "no JSON"
-    for partition in (0, 1):
-        topics.put(topic, values[partition:3000:2], partition, headers=[("from", b"test")])
-    file = tmp_path / "out.jsonl"
-    config = {
+def _config(topic: str, file: Path, letters: str) -> dict[str, str]:
+    return {
         **JSON,
         "name": "to-files",
         "connector.class": "FileSink",
@@ -56,13 +47,25 @@ def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_th
         "consumer.override.max.poll.records": "500",
     }
 
+
+def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_the_dead_letters(
+    broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    """A process is killed, a worker is; then offsets are altered, and a bad record is tolerated no more."""
+    topic, letters = topics.new(2), "letters-of-files"
+    values = [json.dumps({"n": number}) for number in range(4000)]
+    values[1234] = "no JSON"
+    for partition in (0, 1):
+        topics.put(topic, values[partition:3000:2], partition, headers=[("from", b"test")])
+    file = tmp_path / "out.jsonl"
+
     def position() -> int:
         return sum(offset["kafka_offset"] for offset in files.offsets.values())
 
     def numbers() -> list[int]:
         return [json.loads(line)["n"] for line in file.read_text().splitlines()]
 
-    with Connector(broker.address, tmp_path, config) as files:
+    with Connector(broker.address, tmp_path, _config(topic, file, letters)) as files:
         files.wait(lambda: position() >= 500, "a batch")
         assert files.told(Started) == [Started(2)]
         files.kill()
@@ -93,7 +96,11 @@ def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_th
     assert _committed(broker.address, "connect-to-files", topic, 2) == [2000, 2000]
     first, last = records_of(broker.address, letters)
     assert (first.value, last.value) == (b"no JSON", b"{")
-    told = {name: (value or b"").decode() for name, value in first.headers}
+    _check_context(first, topic)
+
+
+def _check_context(letter: Found, topic: str) -> None:
+    told = {name: (value or b"").decode() for name, value in letter.headers}
     assert told["from"] == "test"
     assert told["__connect.errors.topic"] == topic
     assert (told["__connect.errors.partition"], told["__connect.errors.offset"]) == ("0", "617")

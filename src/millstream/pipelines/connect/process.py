@@ -7,7 +7,6 @@ import queue
 import select
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,12 +101,11 @@ class Batches(StreamingQueryListener):
 
 def main() -> int:
     """Run the job; 0 when it was told to stop, 1 when it could not go on and has said why."""
-    reports = int(sys.argv[1])
-    writing = threading.Lock()
+    reports = os.fdopen(int(sys.argv[1]), "wb")
 
     def tell(report: Report) -> None:
-        with writing:
-            os.write(reports, encode(report))
+        reports.write(encode(report))
+        reports.flush()
 
     # PySpark logs, with the whole plan, what is told in a line.
     logging.getLogger("SQLQueryContextLogger").disabled = True

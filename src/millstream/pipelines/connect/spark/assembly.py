@@ -1,7 +1,7 @@
 """A connector's parts, built of its job wherever they are needed: in the driver, and in Spark's workers."""
 
 import logging
-import time
+import select
 from urllib.parse import quote
 
 from millstream.model.clock import SystemClock
@@ -50,7 +50,11 @@ def config_of(job: Job, kind: type[Connector]) -> Config:
 
 def surroundings() -> Surroundings:
     """The world, as it is for what runs in a worker."""
-    return Surroundings(SystemClock(), time.sleep, lambda line, error: _log.error(line, exc_info=error))
+    return Surroundings(SystemClock(), _rest, lambda line, error: _log.error(line, exc_info=error))
+
+
+def _rest(seconds: float) -> None:
+    select.select([], [], [], seconds)
 
 
 def queries_prefix(name: str) -> str:
