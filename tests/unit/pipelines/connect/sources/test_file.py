@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.pipelines.connect import plugins
 from millstream.pipelines.connect.base import Offset, Partition
 from millstream.pipelines.connect.errors import DataError, Unreachable
 from millstream.pipelines.connect.options import parse
@@ -157,3 +158,10 @@ def test_records_of_csv_survive_wherever_batches_are_cut(
             break
         found, end = found + [value["t"] for value in values], reached
     assert found == texts
+
+
+@pytest.mark.parametrize(
+    "name", ["org.apache.kafka.connect.file.FileStreamSourceConnector", "FileStreamSource", "FileSource"]
+)
+def test_configs_of_kafkas_own_file_source_work(name: str) -> None:
+    assert plugins.connector(name) is FileSource
