@@ -28,7 +28,7 @@ from millstream.pipelines.connect.errors import ConnectError
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.places import document_of
-from millstream.pipelines.connect.reports import Failed, Report, Started, encode
+from millstream.pipelines.connect.reports import Failed, Report, encode
 from millstream.pipelines.connect.spark import checkpoint, queries
 from millstream.pipelines.connect.spark.assembly import class_of, config_of, source_of
 from millstream.pipelines.connect.spark.creation import rules_of
@@ -135,7 +135,6 @@ def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
     batches = Batches()
     spark.streams.addListener(batches)
     query = connector.start(spark)
-    tell(Started(connector.tasks))
     _watch(query, batches, connector.following, tell, stops, gate)
     spark.streams.removeListener(batches)
     spark.stop()
@@ -144,8 +143,7 @@ def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
 class Prepared:
     """A connector that has been checked, and can be started."""
 
-    def __init__(self, tasks: int, following: Following, start: Callable[[SparkSession], StreamingQuery]) -> None:
-        self.tasks = tasks
+    def __init__(self, following: Following, start: Callable[[SparkSession], StreamingQuery]) -> None:
         self.following = following
         self.start = start
 
@@ -160,8 +158,7 @@ def _prepared_source(job: Job) -> Prepared:
     document = checkpoint.committed(job.folder)
     if document is None:
         document = document_of(job.offsets or ())
-    tasks = min(job.tasks_max, max(1, partitions))
-    return Prepared(tasks, SourceFollowing(job, document), lambda spark: queries.start_source(job, spark))
+    return Prepared(SourceFollowing(job, document, partitions), lambda spark: queries.start_source(job, spark))
 
 
 def _prepared_sink(job: Job, config: Config, here: SinkProcess) -> Prepared:
@@ -170,9 +167,9 @@ def _prepared_sink(job: Job, config: Config, here: SinkProcess) -> Prepared:
     document = checkpoint.committed(job.folder)
     begin = queries.beginning(here, job, topics)
     offsets = begin if document is None else from_document(document)
-    tasks = min(job.tasks_max, max(1, len(begin)))
     topics = queries.starting_at(topics, begin)
-    return Prepared(tasks, SinkFollowing(here, job, offsets), lambda spark: queries.start_sink(job, spark, topics))
+    following = SinkFollowing(here, job, offsets, len(begin))
+    return Prepared(following, lambda spark: queries.start_sink(job, spark, topics))
 
 
 def _session(job: Job) -> SparkSession:

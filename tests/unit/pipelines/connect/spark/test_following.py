@@ -10,7 +10,7 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.connect.job import Job, Place
 from millstream.pipelines.connect.places import document_of
-from millstream.pipelines.connect.reports import Batch, Offsets
+from millstream.pipelines.connect.reports import Batch, Offsets, Started
 from millstream.pipelines.connect.spark import checkpoint, following
 from millstream.pipelines.connect.spark.following import SinkFollowing, SourceFollowing
 
@@ -32,13 +32,13 @@ def _progress(number: int, rows: int, end: Any, latest: Any = None) -> dict[str,
 
 @pytest.mark.parametrize("offsets_topic", ["", "offsets"])
 def test_a_source_tells_what_moved_and_counts_its_own_records_alone(tmp_path: Path, offsets_topic: str) -> None:
-    job = Job("nowhere:1", {"name": "c"}, str(tmp_path), offsets_topic=offsets_topic)
+    job = Job("nowhere:1", {"name": "c", "tasks.max": "2"}, str(tmp_path), offsets_topic=offsets_topic)
     Path(job.folder).mkdir(parents=True)
     (Path(job.folder) / "topics.json").write_text('["t"]')
-    source = SourceFollowing(job, document_of([A]))
-    assert source.begin() == [Offsets((A,))]
+    source = SourceFollowing(job, document_of([A]), 1)
+    assert source.begin() == [Started(1), Offsets((A,))]
     told = source.advance(_progress(4, 10, json.dumps(document_of([A, B]))))
-    assert told == [Offsets((B,)), Batch(4, 9 if offsets_topic else 10, 12, ("t",))]
+    assert told == [Started(2), Offsets((B,)), Batch(4, 9 if offsets_topic else 10, 12, ("t",))]
     assert source.advance(_progress(5, 0, document_of([A, B]))) == [Batch(5, 0, 12, ("t",))]
 
 
@@ -47,8 +47,8 @@ def test_a_sink_tells_and_commits_what_moved(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(following, "commit_group", lambda here, job, offsets: committed.append(offsets))
     zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
     here: Any = None
-    sink = SinkFollowing(here, Job("nowhere:1", {"name": "c"}, "/nowhere"), {zero: 1, one: 2})
-    sink.begin()
+    sink = SinkFollowing(here, Job("nowhere:1", {"name": "c"}, "/nowhere"), {zero: 1, one: 2}, 2)
+    assert sink.begin()[0] == Started(1)
     told = sink.advance(_progress(0, 4, {"t": {"0": 1, "1": 6}}, {"t": {"0": 1, "1": 9}}))
     place: Place = {"partition": {"kafka_topic": "t", "kafka_partition": 1}, "offset": {"kafka_offset": 6}}
     assert told == [Offsets((place,)), Batch(0, 4, 12, ("t",), 3)]
@@ -61,7 +61,7 @@ def test_a_group_that_cannot_be_committed_to_does_not_stop_a_sink(monkeypatch: p
 
     monkeypatch.setattr(following, "commit_group", refuse)
     here: Any = None
-    sink = SinkFollowing(here, Job("nowhere:1", {"name": "c"}, "/nowhere"), {})
+    sink = SinkFollowing(here, Job("nowhere:1", {"name": "c"}, "/nowhere"), {}, 0)
     assert len(sink.advance(_progress(0, 4, {"t": {"0": 4}}))) == 2
 
 
