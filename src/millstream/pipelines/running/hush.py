@@ -27,10 +27,7 @@ class Hush:
             return []
         if self._is_daemon_s and line.startswith(_CODE):
             return []
-        if self._is_daemon_s and line.startswith(_CODE):
-            return []
-        if self._is_daemon_s and line.startswith(_LET_GO):
-            self._is_daemon_s = False
+        if self._is_daemon_s and line.startswith((_CODE, *_LET_GO)):
             return []
         if line == _TRACEBACK:
             self._held.append(line)

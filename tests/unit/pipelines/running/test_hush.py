@@ -21,6 +21,7 @@ def test_workers_that_are_let_go_are_not_heard_though_several_speak_at_once() ->
     assert heard("a", BEGIN, *DAEMON, END, "b") == ["a", "b"]
     assert heard(BEGIN, BEGIN, *DAEMON, END, *DAEMON, END, "c") == ["c"]
     assert heard(BEGIN, DAEMON[0], "    code = worker(sock)", "           ^^^^^", DAEMON[1], END, "e") == ["e"]
+    assert heard(BEGIN, BEGIN, *DAEMON, *DAEMON, END, END, "e") == ["e"]
     assert heard("WARNING: Using incubator modules: jdk", "d") == ["d"]
 
 
