@@ -42,7 +42,6 @@ SETTINGS = """clusters = A, B
 A->B.enabled = true
 topics = records
 replication.factor = 1
-tasks.max = {tasks}
 offset-syncs.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
@@ -128,7 +127,7 @@ def mirrored(
     """Let a mirror copy what is there."""
     file = source.data.with_name(f"mirror-{source.data.name}.properties")
     places = f"A.bootstrap.servers = {source.address}\nB.bootstrap.servers = {target.address}\n"
-    file.write_text(SETTINGS.format(tasks=PARTITIONS) + places)
+    file.write_text(SETTINGS + places)
     begun_s = time.monotonic()
     mirror = start(file)
     try:
@@ -146,17 +145,21 @@ def mirrored(
             mirror.wait()
 
 
+def start_mirrormaker(file: Path) -> "subprocess.Popen[bytes]":
+    """MirrorMaker, with a task for each partition: by default it has one."""
+    file.write_text(f"{file.read_text()}tasks.max = {PARTITIONS}\n")
+    return mirrormaker.start(file)
+
+
 def start_millstream(file: Path) -> "subprocess.Popen[bytes]":
     """`millstream mirror`, with a checkpoint beside its file."""
-    text = file.read_text().replace(f"tasks.max = {PARTITIONS}\n", "")
-    file.write_text(text)
     command = [sys.executable, "-m", "millstream", "mirror", str(file), "--checkpoint", str(file.with_suffix(".kept"))]
     with open(file.with_suffix(".out"), "ab") as output:
         return subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
 
 CONTENDERS: dict[str, tuple[str, Callable[[Path], "subprocess.Popen[bytes]"]]] = {
-    "MirrorMaker 2, Kafka to Kafka, at least once": (Kafka.name, mirrormaker.start),
+    "MirrorMaker 2, Kafka to Kafka, at least once": (Kafka.name, start_mirrormaker),
     "millstream mirror, Kafka to Kafka, exactly once": (Kafka.name, start_millstream),
     "millstream mirror, Millstream to Millstream, exactly once": (Millstream.name, start_millstream),
 }
