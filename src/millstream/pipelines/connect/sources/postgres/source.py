@@ -134,15 +134,17 @@ class PostgresSource(Source):
                 f"slot.name: the slot {self._slot.name} is gone, and with it the changes since; "
                 "reset the connector's offsets for a new snapshot"
             )
+        if position < start["lsn"]:
+            # A server that crashed may forget how far the slot was. A batch only starts behind what is safe.
+            self._slot.advance(start["lsn"])
         end = self._slot.end()
-        if end <= position:
+        if end <= max(position, start["lsn"]):
             return start
         commits = [lsn for lsn in self._slot.commits(end, limit) if lsn > start["lsn"]]
         if commits:
             return {"lsn": commits[-1]}
-        if position >= start["lsn"]:
-            # Others write, and nothing of it is ours: the server need not keep that, and no heartbeat is needed.
-            self._slot.advance(end)
+        # Others write, and nothing of it is ours: the server need not keep that, and no heartbeat is needed.
+        self._slot.advance(end)
         return start
 
     def committed(self, partition: Partition, end: Offset) -> None:
