@@ -31,7 +31,9 @@ def main() -> int:
     def batch() -> None:
         nonlocal number
         number += 1
-        kept.write_text(str(number))
+        written = kept.with_suffix(".new")
+        written.write_text(str(number))
+        written.replace(kept)  # It may be killed at any moment.
         tell(Batch(number, 10, 5, topics=("lines",), lag=number))
 
     does = job.config["does"]
