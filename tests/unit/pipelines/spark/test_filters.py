@@ -144,6 +144,9 @@ class Times:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         raise AssertionError
 
+    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+        raise AssertionError
+
     def aborted(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Sequence[Aborted]]:
         raise AssertionError
 
