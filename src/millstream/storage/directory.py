@@ -11,7 +11,7 @@ from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.storage.checkpoint import encode_offsets
-from millstream.storage.files import Files
+from millstream.storage.files import Files, NotFlushed
 from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
 from millstream.storage.open_files import OpenFiles
 
@@ -23,7 +23,8 @@ LOCK = ".lock"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
-#: Holds the boot id of the machine, while whatever is written here is known to be kept; or that some was lost.
+#: Holds the boot id of the machine and the directories of the broker, while what is written is known to be kept; or
+#: that some was lost.
 KEPT = ".millstream_kept"
 _LOST = b"lost"
 
@@ -46,6 +47,7 @@ class LogDirectory:
         "failure",
         "files",
         "has_lost",
+        "is_open",
         "is_start_moved",
         "logs",
         "on_cut",
@@ -68,6 +70,8 @@ class LogDirectory:
         self.failure: str | None = None
         #: Whether the disk may have lost what it took before; one that is only full has not.
         self.has_lost = False
+        #: Whether its partitions are loaded, and it is this broker's to close.
+        self.is_open = False
         #: Whether a log's start went up since the starts were written down.
         self.is_start_moved = False
         #: Told once, when the directory goes offline.
@@ -87,7 +91,7 @@ class LogDirectory:
         """Take the directory offline; the refusal to raise."""
         if self.failure is None:
             self.failure = str(error)
-            self.has_lost = error.errno not in FULL
+            self.has_lost |= error.errno not in FULL or isinstance(error, NotFlushed)
             _log.error("log directory %s is offline, its partitions with it: %s", self.path, error)
             self.on_failure(self)
         return self.refusal()
@@ -155,18 +159,25 @@ class LogDirectory:
         """From now on a stop without ``mark_closed`` is not clean."""
         self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
         self.files.sync_folder(self.path)
+        self.is_open = True
 
     def mark_closed(self) -> None:
         self.files.replace(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
 
-    def has_kept(self) -> bool:
-        """Whether all that was written is here: the last broker stopped cleanly, or the machine runs ever since."""
-        note, boot_id = self._kept(), self.files.boot_id().encode()
-        return note == boot_id != b"" or (self.was_closed() and note != _LOST)
+    def has_kept(self, together: str) -> bool:
+        """Whether all that was written is here: the last broker stopped cleanly, or the machine runs ever since.
 
-    def note_kept(self, *, is_lost: bool = False) -> None:
+        ``together`` names all directories of the broker: where one was taken away, so were its records.
+        """
+        note = self._kept()
+        if note is None:
+            return self.was_closed()
+        boot_id, _, names = note.decode(errors="replace").partition("\n")
+        return names == together and (boot_id == self.files.boot_id() != "" or self.was_closed())
+
+    def note_kept(self, together: str, *, is_lost: bool = False) -> None:
         """Write down that nothing is missing from here on; or that something is, until somebody has heard of it."""
-        note = _LOST if is_lost else self.files.boot_id().encode()
+        note = _LOST if is_lost else f"{self.files.boot_id()}\n{together}".encode()
         if note != self._kept():
             self.files.replace(f"{self.path}/{KEPT}", note)
 

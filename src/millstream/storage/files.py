@@ -21,6 +21,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 Buffer = bytes | bytearray | memoryview
 
 
+class NotFlushed(OSError):
+    """What was written may not be on the disk, nor in memory any more."""
+
+
 class File(Protocol):
     """A file that grows at its end; positions and sizes are bytes."""
 
@@ -190,7 +194,10 @@ class OsFile:
         self.size = size
 
     def flush(self) -> None:
-        os.fdatasync(self._fd)
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise NotFlushed(error.errno, error.strerror, self.path) from error
 
     def close(self) -> None:
         if self._fd >= 0:

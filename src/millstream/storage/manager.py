@@ -50,6 +50,7 @@ class Logs:
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> None:
         self.directories = [LogDirectory(path.rstrip("/"), files, clock, random) for path in directories]
+        self._together = ",".join(sorted(directory.path for directory in self.directories))
         self._config_for = config_for
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
@@ -75,7 +76,7 @@ class Logs:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
-        self.has_kept &= len(self._online()) == len(self.directories)
+        self.has_kept &= not any(each.failure or each.has_lost for each in self.directories)
         self._note_kept(is_lost=not self.has_kept)
         if all(directory.failure is not None for directory in self.directories):
             reasons = "; ".join(f"{directory.path}: {directory.failure}" for directory in self.directories)
@@ -113,6 +114,8 @@ class Logs:
     def close(self) -> None:
         """Bring everything to the disk and mark the directories as closed."""
         for directory in self._online():
+            if not directory.is_open:
+                continue  # Another broker's, perhaps; or not all of it was loaded.
             try:
                 logs = list(directory.logs.values())
                 flush_together(directory, [log for log in logs if log.seal()])
@@ -128,7 +131,7 @@ class Logs:
     def _load(self, directory: LogDirectory) -> None:
         files, path = directory.files, directory.path
         is_clean = directory.was_closed()
-        self.has_kept &= directory.has_kept()
+        self.has_kept &= directory.has_kept(self._together)
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):
@@ -174,7 +177,7 @@ class Logs:
     def _note_kept(self, *, is_lost: bool) -> None:
         for directory in self.directories:
             try:
-                directory.note_kept(is_lost=is_lost)
+                directory.note_kept(self._together, is_lost=is_lost)
             except OSError as error:
                 if directory.failure is None:
                     directory.fail(error)

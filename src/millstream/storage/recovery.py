@@ -196,6 +196,7 @@ class _Recovery:
                     len(pending),
                 )
                 self._drop([segment, *pending])
+                log.directory.has_lost = True
                 break
             self._next_offset = segment.base_offset
             good_bytes = self._scan(segment)
@@ -207,6 +208,7 @@ class _Recovery:
                     segment.size - good_bytes,
                     self._next_offset,
                 )
+                log.directory.has_lost |= bool(pending) or not _is_torn(segment, good_bytes)
                 self._cut(segment, good_bytes)
                 if pending:
                     _log.warning("%s: %d segments after the damage are removed", log.folder, len(pending))
@@ -312,3 +314,12 @@ class _Recovery:
             return 0
         header = header_at(window)
         return header.size if header.magic == MAGIC and len(window) < header.size <= left else 0
+
+
+def _is_torn(segment: Segment, position: int) -> bool:
+    """Whether no more lies there than the beginning of a batch, as a process leaves it that dies while it writes."""
+    left = segment.size - position
+    if left < HEADER_BYTES:
+        return True
+    header = header_at(segment.reader().read(position, HEADER_BYTES))
+    return header.magic == MAGIC and header.size > left

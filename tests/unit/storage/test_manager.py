@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import os
+import random
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition
 from millstream.storage.directory import DirectoryError
 from millstream.storage.flush import LOGS_TOGETHER_LEAST
+from millstream.storage.manager import Logs
 from millstream.storage.meta import MetaProperties
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
@@ -398,3 +401,41 @@ def test_a_disk_that_failed_may_have_lost_something_and_a_full_one_has_not(error
         append(log, batch())
     files.kill()
     assert open_logs(files, "/a", "/b").has_kept is has_kept
+
+
+def test_a_directory_that_another_broker_has_is_not_closed_for_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    holder = open_logs(OS, path)
+    append(holder.create(tp(0), TOPIC_ID, DEFAULTS), batch())
+    second = Logs(OS, SetClock(), [path], lambda _: DEFAULTS, random.Random(0))
+    with pytest.raises(DirectoryError, match="in use"):
+        second.open()
+    second.close()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+
+
+def test_what_lay_in_a_directory_that_was_taken_away_is_missed() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    logs.losses_are_known()
+    logs.close()
+    assert not open_logs(files, "/a").has_kept
+
+
+def test_whole_batches_that_are_damaged_are_missed_and_a_torn_one_is_not(tmp_path: Path) -> None:
+    def reopened(damage: Callable[[Path], object]) -> bool:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        logs = open_logs(OS, str(folder))
+        logs.losses_are_known()
+        log = logs.create(tp(0), TOPIC_ID, DEFAULTS)
+        for _ in range(3):
+            append(log, batch())
+        for directory in logs.directories:
+            directory.unlock()
+        (segment,) = folder.glob("*/*.log")
+        damage(segment)
+        return open_logs(OS, str(folder)).has_kept
+
+    assert reopened(lambda segment: os.truncate(segment, segment.stat().st_size - 3))
+    assert not reopened(lambda segment: segment.write_bytes(segment.read_bytes()[:-3] + b"xyz"))
+    assert not reopened(lambda segment: segment.write_bytes(b"?" * 200 + segment.read_bytes()[200:]))
