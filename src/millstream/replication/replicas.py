@@ -228,6 +228,8 @@ class Replicas:
             self._metrics.forget(topic)
         if delete:
             self._logs.delete(partition.topic_partition)
+        else:  # It may be given a part again, in this life or the next.
+            self._high_watermarks[partition.topic_partition] = partition.watermark_to_keep
         return ErrorCode.NONE
 
 
