@@ -7,7 +7,7 @@ from millstream.controller.context import Context, Partition, StateDecided
 from millstream.controller.elections import eligible_after
 from millstream.controller.interface import ControllerSettings
 from millstream.controller.leaders import min_in_sync
-from millstream.controller.requests import Decision
+from millstream.controller.requests import Decision, Lead
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.protocol.messages.alter_partition import (
@@ -81,6 +81,7 @@ def _alter(
     is_same = (after.isr, after.is_recovering) == (before.isr, before.is_recovering)
     if not is_same:  # Else it is an earlier request, sent again: granted already.
         if asked.partition_epoch < version:
+            decision.leads.append(Lead(key, (broker_id,)))  # The grant of an earlier request was lost on its way.
             raise ProtocolError(ErrorCode.INVALID_UPDATE_VERSION)
         _check(context, key, partition, before, after, epochs)
         decision.changes.append(StateDecided(key, after))
