@@ -61,7 +61,7 @@ def finish(context: Context, keys: Iterable[TopicPartition], settings: Controlle
     """
     decision = Decision()
     changed: dict[TopicPartition, Assignment] = {}
-    for key in keys:
+    for key in dict.fromkeys(keys):
         partition = None if key.topic in context.doomed else context.partition(key)
         if partition is not None and partition.state is None:
             settle(context, key, partition, settings, decision)
