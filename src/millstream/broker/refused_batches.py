@@ -20,6 +20,7 @@ SENT_AGAIN = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 #: What was on its way at the refusal has come by then; a gap that is still there is one.
