@@ -16,9 +16,11 @@ settings.register_profile("exploring", _COMMON)
 settings.register_profile("repeatable", _COMMON, derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "exploring"))
 
-# A shell lets what it runs in the background ignore Ctrl-C, and whatever that runs; the commands under test must not.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell runs in the background, or by nohup, ignores these, and so does whatever that runs; the commands under
+# test must not.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
 
 
 @pytest.fixture(scope="session")
