@@ -59,6 +59,8 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_client_of_others_drives_connectors_over_crashes_and_restarts(
     broker: BrokerProcess, running: ConnectProcess, tmp_path: Path
 ) -> None:

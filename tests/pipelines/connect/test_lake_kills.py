@@ -36,7 +36,9 @@ def _position(connector: Connector) -> int:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", list(CLASSES))
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "delta" else [pytest.mark.long]) for kind in CLASSES]
+)
 def test_a_topic_is_in_the_lake_once_though_process_and_worker_are_killed(
     kind: str, broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ def test_a_topic_is_in_the_lake_once_though_process_and_worker_are_killed(
     assert dead.value == b'{"id": "bad", "only": "here"}'
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_server_can_tell_what_a_killed_process_sends_again(
     broker: BrokerProcess, topics: Topics, tmp_path: Path

@@ -78,6 +78,7 @@ def kill_twice(connector: Connector) -> None:
     connector.wait(lambda: len(connector.told(Batch)) >= 1 and connector.kill_worker(), "a worker to kill")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_rows_and_changes_are_in_their_topic_once_whatever_is_killed(
     broker: BrokerProcess, topics: Topics, tmp_path: Path, database: TestDatabase
