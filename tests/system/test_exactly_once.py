@@ -102,6 +102,14 @@ class Struck(Protocol):
     def start(self) -> object: ...
 
 
+def committed(admin: millstream.Admin) -> int:
+    """How many records the copiers' group has committed."""
+    try:
+        return sum(admin.group_offsets(GROUP).values())
+    except millstream.UnknownGroup:
+        return 0
+
+
 class Yard:
     """A broker, its copiers and the feed; and the hand that kills them."""
 
@@ -117,9 +125,9 @@ class Yard:
         """``broker`` is one that runs already."""
         self._random = random.Random(seed)
         self.broker = broker or BrokerProcess(folder / "data", settings=SETTINGS).start()
-        self._admin = millstream.Admin(self.broker.address)
-        for topic in (SOURCE, SINK):
-            self._admin.create_topic(topic, partitions=PARTITIONS)
+        with millstream.Admin(self.broker.address) as admin:
+            for topic in (SOURCE, SINK):
+                admin.create_topic(topic, partitions=PARTITIONS)
         self.feed = Feed(self.broker.address)
         self.copiers = [
             Copier(self.broker.address, delivery, instance, session_ms, folder / f"copier-{number}.log")
@@ -165,7 +173,6 @@ class Yard:
         self.feed.stopped.set()
         for copier in self.copiers:
             copier.discard()
-        self._admin.close()
 
     def _kill(self, victims: str) -> None:
         struck = {BROKER: [], COPIER: [self._random.choice(self.copiers)], EVERYONE: self.copiers}
@@ -183,18 +190,17 @@ class Yard:
 
     def _until_copied(self, wanted: int) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
-        while self._committed() < wanted:
-            if time.monotonic() > deadline_s:
-                logs = "\n\n".join(copier.log() for copier in self.copiers)
-                raise AssertionError(f"nothing was copied for {PATIENCE_S:.0f} s:\n{logs}")
-            time.sleep(0.05)
+        with millstream.Admin(self.broker.address) as admin:
+            while committed(admin) < wanted:
+                if time.monotonic() > deadline_s:
+                    logs = "\n\n".join(copier.log() for copier in self.copiers)
+                    raise AssertionError(f"nothing was copied for {PATIENCE_S:.0f} s:\n{logs}")
+                time.sleep(0.05)
 
     def _committed(self) -> int:
         """How many records the group says it has copied."""
-        try:
-            return sum(self._admin.group_offsets(GROUP).values())
-        except millstream.UnknownGroup:
-            return 0
+        with millstream.Admin(self.broker.address) as admin:
+            return committed(admin)
 
     def copies(self, isolation: str = "read_committed", topic: str = SINK) -> dict[int, list[int]]:
         """What the copy, or another topic, holds, in each partition from its start to its end."""
