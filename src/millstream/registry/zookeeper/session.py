@@ -29,9 +29,6 @@ logger = logging.getLogger(__name__)
 WINDOW = 128
 #: Pauses between attempts to connect, in seconds.
 RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 1.5, "max_jitter": 0.2, "max_delay": 0.5}
-#: Connections that are tried within a session's time.  kazoo gives each host its part of it; but a server that starts
-#: may take a connection and never say a word, so one that is alone is named so often.
-TRIES = 3
 #: How long a server may take to confirm the end of a session before it is hung up on.
 CLOSE_TIMEOUT_S = 2.0
 
@@ -62,7 +59,7 @@ class Session:
         quiet = logging.getLogger(f"{__name__}.kazoo")
         quiet.setLevel(logging.ERROR)  # It has a line for every attempt to connect.
         self.client = KazooClient(
-            hosts=",".join([ensemble.hosts] * (TRIES if len(ensemble.servers) == 1 else 1)),
+            hosts=ensemble.hosts,
             timeout=timeout_ms / 1000,
             handler=self._handler,
             auth_data=[("digest", credentials)] if credentials else None,
