@@ -11,7 +11,7 @@ docs/connect.md has the rest.
 import argparse
 
 from millstream.cli.failure import CommandFailed
-from millstream.cli.options import add_bootstrap_options, add_setting_option, bootstrap_of
+from millstream.cli.options import add_bootstrap_options, add_setting_option, bootstrap_of, port
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8083
@@ -23,7 +23,7 @@ LOG_LEVELS = ("fatal", "error", "warn", "info", "debug")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default=DEFAULT_HOST, help="listen here (default: %(default)s)")
     parser.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, help="listen here, 0 for any free one (default: %(default)s)"
+        "--port", type=port, default=DEFAULT_PORT, help="listen here, 0 for any free one (default: %(default)s)"
     )
     parser.add_argument(
         "--data", default=DEFAULT_DATA, metavar="DIR", help="keep connectors' checkpoints here (default: %(default)s)"
@@ -96,9 +96,3 @@ def _say(line: str) -> None:
     import sys
 
     print(line, file=sys.stderr, flush=True)
-
-
-def _port(text: str) -> int:
-    from millstream.cli.serve import port
-
-    return port(text)

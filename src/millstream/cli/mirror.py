@@ -10,8 +10,8 @@ too. docs/mirror.md has the rest.
 import argparse
 
 from millstream.cli.failure import CommandFailed
-from millstream.cli.options import add_setting_option, not_negative, positive_seconds
-from millstream.cli.pipeline.run import DEFAULT_EVERY_S, LOG_LEVELS, METRICS_HOST
+from millstream.cli.options import add_setting_option, not_negative
+from millstream.cli.pipeline.run import METRICS_HOST, add_watching_options
 
 DEFAULT_CHECKPOINT = "millstream-checkpoints/mirror"
 
@@ -26,20 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restarts", type=not_negative, metavar="N", help="give up when a flow falls more than N times in a row"
     )
-    group = parser.add_argument_group("watching")
-    group.add_argument("-q", "--quiet", action="store_true", help="say nothing but what goes wrong")
-    group.add_argument(
-        "--every",
-        dest="every_s",
-        type=positive_seconds,
-        default=DEFAULT_EVERY_S,
-        metavar="SECONDS",
-        help="how often progress is printed where there is no terminal (default: %(default).0f)",
-    )
-    group.add_argument("--metrics-port", type=_port, metavar="N", help="show /metrics and /health over HTTP here")
-    group.add_argument(
-        "--log-level", choices=LOG_LEVELS, default="fatal", help="what Spark logs (default: %(default)s)"
-    )
+    add_watching_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,9 +71,3 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from None
     display.say(flows.progress.summary(clock.monotonic_s() - before_s))
     return 0
-
-
-def _port(text: str) -> int:
-    from millstream.cli.serve import port
-
-    return port(text)

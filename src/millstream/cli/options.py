@@ -179,3 +179,10 @@ def _scaled(text: str) -> int:
         return int(digits) * scale
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def port(text: str) -> int:
+    """A TCP port, or 0 for any that is free."""
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)

@@ -8,7 +8,7 @@ which wins over the file.
 
 import argparse
 
-from millstream.cli.options import add_setting_option
+from millstream.cli.options import add_setting_option, port
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
@@ -47,10 +47,3 @@ def run(args: argparse.Namespace) -> int:
             registry=args.registry,
         )
     )
-
-
-def port(text: str) -> int:
-    """A TCP port, or 0 for any that is free."""
-    if not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
-    return int(text)

@@ -14,8 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from millstream.cli.options import add_setting_option
-from millstream.cli.serve import port
+from millstream.cli.options import add_setting_option, port
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.local import LocalCluster

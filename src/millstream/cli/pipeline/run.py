@@ -14,6 +14,7 @@ from millstream.cli.options import (
     add_setting_option,
     bootstrap_of,
     not_negative,
+    port,
     positive_seconds,
 )
 
@@ -32,6 +33,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restarts", type=not_negative, metavar="N", help="give up when it falls more than N times in a row"
     )
+    add_watching_options(parser)
+    add_bootstrap_options(parser)
+
+
+def add_watching_options(parser: argparse.ArgumentParser) -> None:
+    """How a person, or a dashboard, sees how it goes."""
     group = parser.add_argument_group("watching")
     group.add_argument("-q", "--quiet", action="store_true", help="say nothing but what goes wrong")
     group.add_argument(
@@ -42,11 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how often progress is printed where there is no terminal (default: %(default).0f)",
     )
-    group.add_argument("--metrics-port", type=_port, metavar="N", help="show /metrics and /health over HTTP here")
+    group.add_argument("--metrics-port", type=port, metavar="N", help="show /metrics and /health over HTTP here")
     group.add_argument(
         "--log-level", choices=LOG_LEVELS, default="fatal", help="what Spark logs (default: %(default)s)"
     )
-    add_bootstrap_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,9 +100,3 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from None
     display.say(supervisor.progress.summary(clock.monotonic_s() - before_s))
     return 0
-
-
-def _port(text: str) -> int:
-    from millstream.cli.serve import port
-
-    return port(text)
