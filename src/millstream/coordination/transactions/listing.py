@@ -54,20 +54,25 @@ class Listing:
         """Those of this shard that pass every filter."""
         request: ListTransactionsRequest = question.request
         states, producers = set(request.state_filters), set(request.producer_id_filters)
-        pattern = request.transactional_id_pattern
-        named = matching(pattern, self._transactions) if pattern else self._transactions.keys()
         longer_than_ms = request.duration_filter
+        found = [
+            each
+            for each in self._transactions.values()
+            if (not producers or each.producer_id in producers)
+            and (not states or NAMES[each.state] in states)
+            and (longer_than_ms <= ANY_DURATION or now_ms - each.start_ms > longer_than_ms)
+        ]
+        # Last, for it is the most work: there may be very many ids, of which few are of the state that is asked for.
+        if pattern := request.transactional_id_pattern:
+            named = matching(pattern, [each.transactional_id for each in found])
+            found = [each for each in found if each.transactional_id in named]
         rows = [
             TransactionState(
                 transactional_id=each.transactional_id,
                 producer_id=each.producer_id,
                 transaction_state=NAMES[each.state],
             )
-            for each in self._transactions.values()
-            if (not producers or each.producer_id in producers)
-            and (not states or NAMES[each.state] in states)
-            and (longer_than_ms <= ANY_DURATION or now_ms - each.start_ms > longer_than_ms)
-            and each.transactional_id in named
+            for each in found
         ]
         response = ListTransactionsResponse(unknown_state_filters=unknown_states(request), transaction_states=rows)
         return reply(question, response)

@@ -1,10 +1,13 @@
 """DescribeTransactions and ListTransactions."""
 
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any
 
 import pytest
 
+from millstream.coordination.patterns.matcher import matching
+from millstream.coordination.transactions import listing
 from millstream.coordination.transactions.events import DescribeTransaction
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.describe_transactions import TopicData
@@ -72,3 +75,18 @@ def test_no_pattern_holds_up_the_others(desk: Desk) -> None:
     assert listed(desk, transactional_id_pattern="(a+)+") == []
     assert listed(desk, transactional_id_pattern="(([а-я]+)+)+-1") == ["заказы-1"]
     assert perf_counter() - begun_s < 1
+
+
+def test_a_pattern_is_matched_with_those_alone_that_pass_the_other_filters(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks for the few that are open, as writers do with every batch, does not pay for the many that were."""
+    matched: list[str] = []
+
+    def noted(regex: str, names: Iterable[str]) -> frozenset[str]:
+        matched.extend(names)
+        return matching(regex, names)
+
+    monkeypatch.setattr(listing, "matching", noted)
+    assert listed(desk, state_filters=["Ongoing"], transactional_id_pattern="o.*") == ["old"]
+    assert sorted(matched) == ["new", "old"]
