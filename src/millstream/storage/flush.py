@@ -157,8 +157,9 @@ class Flusher:
         self._closed: dict[Segment, bool] = {}
         #: Counts cuts: a plan made before one says nothing about the log after it.
         self._generation = 0
-        #: Counts changes of file names, and how many of them the disk has.
-        self._names = self._names_synced = 0
+        #: Counts changes of file names, and how many of them the disk has. Of names that were found here nobody knows:
+        #: a log that was made and never written to is closed without a flush.
+        self._names, self._names_synced = 1, 0
         #: Whether the log directory may not know the partition's folder yet.
         self._is_new = True
         self._running: asyncio.Future[None] | None = None

@@ -11,7 +11,7 @@ from millstream.model.errors import ProtocolError
 from millstream.storage.flush import UNFLUSHED_BATCHES_MAX, UNFLUSHED_MS_MAX
 from millstream.storage.log import Log
 from tests.simulation.files import MemoryFiles
-from tests.unit.storage.ground import NOW_MS, Here, append, batch, idempotent, new_log
+from tests.unit.storage.ground import NOW_MS, Here, append, batch, idempotent, made, new_log, open_logs
 
 
 class Threads:
@@ -51,6 +51,16 @@ def test_flush_messages_asks_for_a_commit_before_the_answer(files: MemoryFiles) 
         asked.append(log.needs_flush)
     asyncio.run(log.flush_async(Here()))
     assert [*asked, log.needs_flush] == [False, True, False]
+    assert files.is_durable(log.segments.active.path)
+
+
+def test_a_log_that_was_closed_unwritten_has_its_names_on_the_disk_with_its_first_commit(files: MemoryFiles) -> None:
+    logs = open_logs(files, "/data")
+    made(logs)
+    logs.close()
+    log = made(open_logs(files, "/data"))
+    append(log, batch())
+    asyncio.run(log.flush_async(Here()))
     assert files.is_durable(log.segments.active.path)
 
 
