@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 BROKER_SOFTWARE = "millstream-broker"
 #: How long nobody may answer at an address before it is given up.
 CONNECT_TIMEOUT_S = 10.0
-#: The requests that share a connection, by the API key that names it; any other kind has its own.
-LANES = dict.fromkeys((LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest), LeaderAndIsrRequest.API_KEY)
+#: The requests that share a connection, by the API key that names it; any other kind has its own, and of each lane.
+SHARED = dict.fromkeys((LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest), LeaderAndIsrRequest.API_KEY)
 
 Find = Callable[[int], Awaitable[Neighbour]]
 Refused = Callable[[int, int, bool], None]
@@ -50,7 +50,7 @@ class BrokerChannels:
         self._here = here
         self._timeout_ms = timeout_ms
         self._limits = outbound_limits()
-        self._lines: dict[tuple[int, int], Line] = {}
+        self._lines: dict[tuple[int, int, int], Line] = {}
         self._reached: dict[int, int] = {}
         self._own: set[asyncio.Future[Any]] = set()
         #: Told of a broker's id and epoch when it is registered and refuses a connection (its process is dead, and its
@@ -60,15 +60,15 @@ class BrokerChannels:
         self.on_lost: Callable[[int], None] = lambda broker_id: None
         self.on_reached: Callable[[int], None] = lambda broker_id: None
 
-    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None, lane: int = 0) -> Any:
         if broker_id == self._broker_id:
             return await (self._here(request) if timeout_ms is None else self._here_within(request, timeout_ms / 1000))
         if timeout_ms is None:
             timeout_ms = self._timeout_ms()
-        return await self._line(broker_id, type(request)).ask(request, timeout_ms / 1000)
+        return await self._line(broker_id, type(request), lane).ask(request, timeout_ms / 1000)
 
-    def post(self, broker_id: int, request: Any, answered: Answered) -> Posted | None:
-        return self._line(broker_id, type(request)).post(request, answered)
+    def post(self, broker_id: int, request: Any, answered: Answered, *, lane: int = 0) -> Posted | None:
+        return self._line(broker_id, type(request), lane).post(request, answered)
 
     async def _here_within(self, request: Any, timeout_s: float) -> Any:
         """Our own answer, if it comes in time; what was begun goes on, for a decision is not broken off half-way."""
@@ -97,13 +97,13 @@ class BrokerChannels:
 
     async def close(self) -> None:
         """Hang up everywhere."""
-        for broker_id, _ in list(self._lines):
+        for broker_id in {key[0] for key in self._lines}:
             self.drop(broker_id)
         for answer in list(self._own):
             answer.cancel()
 
-    def _line(self, broker_id: int, kind: type[Any]) -> "Line":
-        key = (broker_id, LANES.get(kind, kind.API_KEY))
+    def _line(self, broker_id: int, kind: type[Any], lane: int = 0) -> "Line":
+        key = (broker_id, SHARED.get(kind, kind.API_KEY), lane)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Line(broker_id, self._connect, lambda: self.on_lost(broker_id))

@@ -28,10 +28,17 @@ class Posted(Protocol):
 Answered = Callable[[memoryview | None, Callable[[memoryview], Any]], None]
 
 
-class PostingChannels(Channels, Protocol):
-    """Channels that can also be used without waiting, where every turn of the loop counts."""
+class PostingChannels(Protocol):
+    """Channels that can also be used without waiting, where every turn of the loop counts.
 
-    def post(self, broker_id: int, request: Any, answered: Answered) -> Posted | None:
+    Requests of one kind in different lanes do not wait for each other.
+    """
+
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None, lane: int = 0) -> Any:
+        """See ``Channels.send``."""
+        ...
+
+    def post(self, broker_id: int, request: Any, answered: Answered, *, lane: int = 0) -> Posted | None:
         """Send on the connection that stands, and have ``answered`` called in the turn in which the answer comes.
 
         None when there is no connection: nothing is sent then, and ``send`` makes one.

@@ -1,4 +1,4 @@
-"""Everything that is followed from one leader: one task, one fetch session, one fetch under way.
+"""Everything that is followed from one leader in one lane: one task, one fetch session, one fetch under way.
 
 The next fetch leaves as soon as the answer before it is appended, for it is what tells the leader so: whoever writes
 with acks=all waits for that.  So an answer is taken in the very turn of the loop in which it comes, and the task only
@@ -27,6 +27,7 @@ from millstream.protocol.messages.fetch import FetchResponse, PartitionData, Rep
 from millstream.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from millstream.replication.fetch_sessions import NO_SESSION
 from millstream.replication.following.followed import Followed
+from millstream.replication.following.lanes import Lane, Pace, lane_of
 from millstream.replication.following.place import BACKOFF_MS, State
 from millstream.replication.following.session import FollowingSession, Id, farewell, request
 from millstream.replication.partition import Partition
@@ -73,19 +74,25 @@ class Fetcher:
         self,
         broker_id: int,
         leader: int,
+        lane: Lane,
         channels: PostingChannels,
         clock: Clock,
         workers: Workers,
         settings: FetchSettings,
         broker_epoch: Callable[[], int],
+        belongs: Callable[[Partition, Lane], None],
     ) -> None:
+        """``belongs`` is told of a partition that belongs into another lane than this one."""
         self.leader = leader
+        self.lane = lane
         self._broker_id = broker_id
         self._channels = channels
         self._clock = clock
         self._workers = workers
         self._settings = settings
         self._broker_epoch = broker_epoch
+        self._belongs = belongs
+        self._pace = Pace()
         self._session = FollowingSession()
         self._followed: dict[Id, Followed] = {}
         #: Those of them that are not simply fetched.
@@ -113,7 +120,9 @@ class Fetcher:
     def add(self, partition: Partition) -> None:
         """Follow from here on, under the leader epoch that the partition was told."""
         id_ = _id(partition)
-        self._followed[id_] = Followed(partition, self._settings.backoff_ms_max)
+        followed = self._followed[id_] = Followed(partition, self._settings.backoff_ms_max)
+        if followed.log.needs_flush:  # Whoever fetched it before may not have come to that.
+            self._unflushed.append(followed.log)
         self._odd.pop(id_, None)
         self._dirty[id_] = None
         self._is_urgent = True
@@ -181,7 +190,7 @@ class Fetcher:
     def _due_ms(self) -> int | None:
         """When there is something to do, whatever happens until then."""
         due = [each.place.due_ms for each in self._odd.values() if each.place.state is State.DELAYED]
-        if not self._asked and self._failures and len(self._odd) < len(self._followed):
+        if not self._asked and self._now_ms() < self._not_before_ms and len(self._odd) < len(self._followed):
             due.append(self._not_before_ms)
         return min(due) + 1 if due else None
 
@@ -235,11 +244,12 @@ class Fetcher:
             max_bytes=settings.response_bytes_max,
             partition_max_bytes=settings.partition_bytes_max,
         )
+        self._pace.asked(self._now_ms())
         loop = asyncio.get_running_loop()
         asked = _Asked(loop.create_future())
-        posted = self._channels.post(self.leader, fetch, partial(self._answered, asked))
+        posted = self._channels.post(self.leader, fetch, partial(self._answered, asked), lane=self.lane)
         if posted is None:
-            sent = self._channels.send(self.leader, fetch, timeout_ms=settings.timeout_ms)
+            sent = self._channels.send(self.leader, fetch, timeout_ms=settings.timeout_ms, lane=self.lane)
             asked.answer = asyncio.ensure_future(sent)
             asked.answer.add_done_callback(lambda _: self._wake())
         else:
@@ -356,20 +366,32 @@ class Fetcher:
             self._dirty[id_] = None
             if log.needs_flush:
                 self._unflushed.append(log)
-            self._hold_back(id_, followed, len(row.records or b""))
-        return len(row.records or b"")
+        size = len(row.records or b"")
+        if place.state is State.FETCHING:
+            lane = lane_of(log.end_offset, followed.partition.leader_watermark)
+            if lane is not self.lane:
+                self._belongs(followed.partition, lane)
+            elif size and lane is Lane.CATCHING_UP:
+                self._copied(id_, followed, size)
+        return size
+
+    def _copied(self, id_: Id, followed: Followed, size: int) -> None:
+        """A piece of a long log was copied: it goes to the disk in time, and where it is throttled it waits."""
+        if self._pace.took(size):
+            self._unflushed = [each.log for each in self._followed.values()]
+        self._not_before_ms = self._pace.next_ms(self._now_ms())
+        self._hold_back(id_, followed, size)
 
     def _hold_back(self, id_: Id, followed: Followed, size: int) -> None:
-        """Fetch the partition again only after a while, where it is throttled and has not caught up."""
+        """Fetch the partition again only after a while, where it is throttled."""
         named = followed.log.config.follower_replication_throttled_replicas
         partition = followed.partition
         if not throttles(named, partition.topic_partition.partition, self._broker_id):
             return
-        if size and partition.leader_watermark > followed.log.end_offset:
-            now_ms = self._now_ms()
-            self._settings.throttle.spend(size, now_ms)
-            followed.place.pause(now_ms, self._settings.throttle.wait_ms(now_ms))
-            self._settle(id_, followed)
+        now_ms = self._now_ms()
+        self._settings.throttle.spend(size, now_ms)
+        followed.place.pause(now_ms, self._settings.throttle.wait_ms(now_ms))
+        self._settle(id_, followed)
 
     def _drop(self, id_: Id) -> None:
         self._dirty.pop(id_, None)
@@ -379,6 +401,9 @@ class Fetcher:
         """Wait for the disk: the next fetch says that we have it, which must hold also after the power has failed."""
         unflushed, self._unflushed = self._unflushed, []
         await asyncio.gather(*(self._flush_one(log) for log in unflushed))
+        if self.lane is Lane.CATCHING_UP:
+            lag = sum(each.partition.leader_watermark - each.log.end_offset for each in self._followed.values())
+            self._pace.flushed(lag)
 
     async def _flush_one(self, log: Log) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What this broker follows: a fetcher for each leader, begun with its first partition and ended with its last."""
+"""What this broker follows: fetchers for each leader, begun with their first partition and ended with their last."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from millstream.model.ids import TopicPartition
 from millstream.model.workers import Workers
 from millstream.net.channels import PostingChannels
 from millstream.replication.following.fetcher import Fetcher, FetchSettings
+from millstream.replication.following.lanes import Lane
 from millstream.replication.following.place import State
 from millstream.replication.partition import Partition
 from millstream.replication.replicas import Replicas
@@ -36,7 +37,7 @@ class Followers:
         self._clock = clock
         self._workers = workers
         self._settings = settings
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers: dict[tuple[int, Lane], Fetcher] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         #: Who fetches a partition, which one it is, and under which leader epoch.
         self._followed: dict[TopicPartition, tuple[Fetcher, Partition, int]] = {}
@@ -59,17 +60,29 @@ class Followers:
         self.unfollow(partition)
         if self._is_stopped or partition.log is None or partition.log.is_offline:
             return
-        fetcher = self._fetchers.get(leadership.leader)
+        self._follow_in(Lane.KEEPING_UP, partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch the partition no more, whatever is under way."""
+        known = self._followed.pop(partition.topic_partition, None)
+        if known is not None:
+            known[0].remove(known[1])
+
+    def _follow_in(self, lane: Lane, partition: Partition) -> None:
+        leadership = partition.role.leadership
+        fetcher = self._fetchers.get((leadership.leader, lane))
         is_new = fetcher is None
         if fetcher is None:
-            fetcher = self._fetchers[leadership.leader] = Fetcher(
+            fetcher = self._fetchers[leadership.leader, lane] = Fetcher(
                 self._broker_id,
                 leadership.leader,
+                lane,
                 self._channels,
                 self._clock,
                 self._workers,
                 self._settings,
                 lambda: self._replicas.broker_epoch,
+                self._belongs,
             )
         fetcher.add(partition)
         self._followed[partition.topic_partition] = (fetcher, partition, leadership.leader_epoch)
@@ -78,11 +91,10 @@ class Followers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def unfollow(self, partition: Partition) -> None:
-        """Fetch the partition no more, whatever is under way."""
-        known = self._followed.pop(partition.topic_partition, None)
-        if known is not None:
-            known[0].remove(known[1])
+    def _belongs(self, partition: Partition, lane: Lane) -> None:
+        """A fetcher has found that the partition is to go on in that lane."""
+        self.unfollow(partition)
+        self._follow_in(lane, partition)
 
     def moved(self, partition: Partition) -> None:
         """The partition's log is another one now."""
@@ -98,6 +110,11 @@ class Followers:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._followed.clear()
         self._fetchers.clear()
+
+    def lane_of(self, partition: Partition) -> Lane | None:
+        """How the partition is fetched; None when it is not."""
+        known = self._followed.get(partition.topic_partition)
+        return None if known is None else known[0].lane
 
     def states(self) -> Iterator[tuple[Partition, State]]:
         """What is done about each partition."""
@@ -115,5 +132,6 @@ class Followers:
                 logger.exception("fetching from broker %d went wrong; it is begun anew", fetcher.leader)
                 fetcher.begin_anew()
                 await asyncio.sleep(self._settings.backoff_ms_max / 1000)
-        if self._fetchers.get(fetcher.leader) is fetcher:
-            del self._fetchers[fetcher.leader]
+        key = (fetcher.leader, fetcher.lane)
+        if self._fetchers.get(key) is fetcher:
+            del self._fetchers[key]

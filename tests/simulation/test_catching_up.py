@@ -1,0 +1,91 @@
+"""A replica that copies a long log: in a lane of its own, to its end, and with nothing taken for kept that is not."""
+
+import asyncio
+
+from millstream.replication.following.lanes import Lane
+from tests.simulation.asking import simulate
+from tests.simulation.brokers import SimulatedCluster
+from tests.simulation.network import SimNetwork
+from tests.simulation.replicating import (
+    TOPIC,
+    all_hold,
+    bytes_of,
+    create,
+    in_sync,
+    leader_id,
+    leader_of,
+    other_than,
+    replicas_of,
+    until_in_sync,
+    write,
+)
+
+RECORDS, RECORD_BYTES = 60, 20_000
+#: A copy takes many answers.
+SETTINGS = {"replica.fetch.max.bytes": "50000"}
+
+
+async def one_is_behind(network: SimNetwork, **configs: str) -> tuple[SimulatedCluster, int]:
+    """A cluster with a broker that was away while its topic grew, and has just been started again."""
+    cluster = SimulatedCluster(network, settings=SETTINGS)
+    await cluster.start()
+    await create(cluster, 2, 3, min_insync_replicas="2", **configs)
+    away = other_than(cluster, leader_id(cluster), leader_id(cluster, 1)).id
+    await cluster.stop(away)
+    for number in range(RECORDS):
+        await write(cluster, bytes([number]) * RECORD_BYTES)
+    await cluster.start(away)
+    return cluster, away
+
+
+def lane(cluster: SimulatedCluster, broker_id: int, index: int) -> Lane | None:
+    partition = replicas_of(cluster, index).get(broker_id)
+    return None if partition is None else cluster.broker(broker_id).replication.followers.lane_of(partition)
+
+
+def test_a_long_log_is_copied_beside_those_that_are_kept_up_with_and_then_joins_them() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, away = await one_is_behind(network)
+        await cluster.until(lambda: lane(cluster, away, 0) is Lane.CATCHING_UP)
+        assert lane(cluster, away, 1) is Lane.KEEPING_UP
+        assert away not in in_sync(cluster)
+        await until_in_sync(cluster, 1, 2, 3)
+        assert lane(cluster, away, 0) is Lane.KEEPING_UP
+        assert await write(cluster, b"after") == RECORDS
+        await cluster.until(all_hold(cluster, RECORDS + 1))
+        assert len({bytes_of(partition) for partition in replicas_of(cluster).values()}) == 1
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_copy_reaches_a_leader_that_is_written_to_all_the_while() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, away = await one_is_behind(network)
+        written = RECORDS
+        while away not in in_sync(cluster):
+            assert written < 50 * RECORDS, "it never gets there"
+            await write(cluster, bytes(RECORD_BYTES))
+            written += 1
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_what_was_copied_is_on_the_disk_before_it_is_counted_on() -> None:
+    """Where every write is flushed, all may lose their power at once, also when a copy has just come to its end."""
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster, away = await one_is_behind(network, flush_messages="1")
+        leader = leader_of(cluster)
+        assert leader is not None
+        while away not in leader.role.others_in_sync:  # noqa: ASYNC110  # It is to be seen at once.
+            await asyncio.sleep(0.0001)
+        for broker in list(cluster.running):
+            await cluster.kill(broker.id, power=True)
+        await cluster.start(away)
+        held = cluster.broker(away).replicas.find(TOPIC, 0)
+        assert held.log is not None and held.log.end_offset == RECORDS
+        await cluster.stop()
+
+    simulate(scenario)
