@@ -1,8 +1,8 @@
 """``python -m bench``: the broker beside the ceiling and Apache Kafka, interleaved in one run.
 
-Without names the main table, that of delivery and that of the cluster are measured; with names, those stages of them or
-those scale benches; ``delivery`` and ``cluster`` mean all stages of theirs, ``scale`` all of the scale benches. The
-table of ``spark``, beside Spark's own connector, is measured without names too.
+Without names everything but the scale benches is measured: the main table, those of delivery and of the cluster,
+``spark`` beside Spark's own connector, ``mirror`` beside MirrorMaker 2. With names, those stages or benches alone;
+``delivery`` and ``cluster`` mean all stages of theirs, ``scale`` all of the scale benches.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import cluster, clusters, delivery, processes, runner, scale, servers, spark, stages, table, wire
+from bench import cluster, clusters, delivery, mirror, processes, runner, scale, servers, spark, stages, table, wire
 from bench.progress import say
 from bench.rows import ROWS
 
@@ -36,8 +36,10 @@ TABLES = {
     "cluster": Table(cluster.STAGES, cluster.ROWS, only={table.CEILING: ()}, makers=clusters.MAKERS),
 }
 STAGES = {name: stage for each in TABLES.values() for name, stage in each.stages.items()}
-#: Those that make a table by themselves, under their own names.
-BENCHES: dict[str, Callable[[list[str], bool], str]] = {**scale.BENCHES, "spark": spark.bench}
+#: Those that make a table by themselves and are measured without names too.
+PIPELINES: dict[str, Callable[[list[str], bool], str]] = {"spark": spark.bench, "mirror": mirror.bench}
+#: All that make a table by themselves, under their own names.
+BENCHES = {**scale.BENCHES, **PIPELINES}
 #: Names that stand for several.
 SETS = {"scale": list(scale.BENCHES), "delivery": list(delivery.STAGES), "cluster": list(cluster.STAGES)}
 
@@ -46,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers and folders are cleared away on any way out.
     names = [name for chosen in [*given.names, *given.only] for name in chosen.split(",") if name]
-    names = [each for name in names for each in SETS.get(name, [name])] or [*STAGES, "spark"]
+    names = [each for name in names for each in SETS.get(name, [name])] or [*STAGES, *PIPELINES]
     unknown = [name for name in names if name not in STAGES and name not in BENCHES]
     if unknown:
         say(f"no bench is called {', '.join(unknown)}; there are: {', '.join([*STAGES, *BENCHES, *SETS])}")
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "names",
         nargs="*",
         help=f"stages ({', '.join(STAGES)}), benches ({', '.join(BENCHES)}), or {', '.join(SETS)}; "
-        "default: all stages and spark",
+        f"default: all stages, {', '.join(PIPELINES)}",
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,…]", help="the same as naming it")
     parser.add_argument("--rounds", type=int, help="how often each load runs on each server (default: 3)")
