@@ -102,14 +102,34 @@ class Coordinators:
 
     async def ask_every_broker(self, request: Request, response: type[R], code: Callable[[R], int]) -> Mapping[Node, R]:
         """What each broker answers about all that it coordinates."""
-        await self.cluster.refresh([])
-        nodes = [Node(node_id, address) for node_id, address in sorted(self.cluster.brokers.items())]
-        answers = await asyncio.gather(*(self._ask_node(node, request, response, code) for node in nodes))
-        return dict(zip(nodes, answers, strict=True))
+        if not self.cluster.brokers:
+            await self.cluster.refresh([])
+        while True:
+            nodes = self._nodes()
+            # Who there is now is asked at the same time: mostly those who were there before.
+            answers, _ = await asyncio.gather(
+                asyncio.gather(*(self._ask_node(node, request, response, code) for node in nodes)),
+                self.cluster.refresh([]),
+            )
+            found = {node: answer for node, answer in zip(nodes, answers, strict=True) if answer is not None}
+            if len(found) == len(nodes) and nodes == self._nodes():
+                return found
+            # One came, or has left the cluster, and others coordinate by now what it did.
 
-    async def _ask_node(self, node: Node, request: Request, response: type[R], code: Callable[[R], int]) -> R:
-        async def attempt() -> R:
-            connection = await self.cluster.broker_at(node.address)
+    def _nodes(self) -> list[Node]:
+        return [Node(node_id, address) for node_id, address in sorted(self.cluster.brokers.items())]
+
+    async def _ask_node(self, node: Node, request: Request, response: type[R], code: Callable[[R], int]) -> R | None:
+        """A broker's answer; None when it is no longer in the cluster."""
+
+        async def attempt() -> R | None:
+            try:
+                connection = await self.cluster.broker_at(node.address)
+            except Unreachable:
+                await self.cluster.refresh([])
+                if self.cluster.brokers.get(node.id) != node.address:
+                    return None
+                raise
             answer = await connection.call(request, response, timeout_s=self.cluster.timeout_s)
             _raise_if_not_yet([code(answer)], NOT_YET, f"broker {node.id}")
             check(code(answer), f"broker {node.id}")

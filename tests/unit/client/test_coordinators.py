@@ -10,6 +10,7 @@ from millstream.client import coordinators as module
 from millstream.client.cluster import Cluster
 from millstream.client.coordinators import Coordinators, Kind, Node
 from millstream.client.groups import delete_groups, describe_group
+from millstream.client.producing import list_open
 from millstream.client.wire import Address, ConnectionLost
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.protocol.messages import REQUESTS
@@ -28,8 +29,14 @@ from millstream.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from millstream.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from millstream.protocol.messages.metadata import MetadataRequest
 from millstream.protocol.schema import Request
-from tests.unit.client.scripted_broker import Answer, Handler, HangUp, ScriptedBroker
+from tests.unit.client.scripted_broker import Answer, Handler, HangUp, ScriptedBroker, metadata_of
 
 FIND = FindCoordinatorRequest.API_KEY
 DESCRIBE = DescribeGroupsRequest.API_KEY
@@ -232,5 +239,34 @@ def test_a_name_that_no_request_can_carry_is_refused(kind: Kind, code: ErrorCode
             with pytest.raises(ProtocolError, match="longer than the 32767 bytes") as refused:
                 await Coordinators(cluster).find(kind, "x" * 40_000)
             assert refused.value.code is code
+
+    run(scenario())
+
+
+def test_a_broker_that_has_left_the_cluster_is_not_waited_for_and_what_it_had_is_asked_of_others() -> None:
+    """Its place in the metadata outlives it by a moment, in which whoever asks every broker still asks it."""
+
+    def listed(*names: str) -> Handler:
+        rows = [TransactionState(transactional_id=name, producer_id=1, transaction_state="Ongoing") for name in names]
+        return lambda request: ListTransactionsResponse(transaction_states=rows)
+
+    def in_turn(*handlers: Handler) -> Handler:
+        left = list(handlers)
+
+        def handle(request: Request) -> Answer:
+            return (left.pop(0) if len(left) > 1 else left[0])(request)
+
+        return handle
+
+    async def scenario() -> None:
+        async with ScriptedBroker() as stays:
+            async with ScriptedBroker() as leaves:
+                both = {1: stays.address, 2: leaves.address}
+            stays.handlers |= {
+                MetadataRequest.API_KEY: in_turn(metadata_of(both, {}), metadata_of({1: stays.address}, {})),
+                ListTransactionsRequest.API_KEY: in_turn(listed("a"), listed("a", "b")),
+            }
+            async with Cluster([stays.address]) as cluster:
+                assert await list_open(Coordinators(cluster), ".*") == ["a", "b"]
 
     run(scenario())
