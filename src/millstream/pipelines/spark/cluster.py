@@ -15,6 +15,9 @@ from millstream.pipelines.spark.planning import Offsets
 
 T = TypeVar("T")
 
+#: How long a broker that has just started may take to know what there is.
+REST_S = 0.5
+
 
 class BlockingCluster:
     """A cluster for code that waits: a loop that runs only while something is asked. Connections outlive questions."""
@@ -58,6 +61,9 @@ class ClusterOrigin:
         if self._blocking is not None:
             self._blocking.close()
             self._blocking = None
+
+    def rest(self) -> None:
+        self._here.run(asyncio.sleep(REST_S))
 
     def partitions(self, selection: Selection, *, must_exist: bool) -> list[TopicPartition]:
         return self._here.run(self._partitions(selection, must_exist))

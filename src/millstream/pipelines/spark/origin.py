@@ -45,6 +45,10 @@ class Origin(Protocol):
         """The aborted transactions that tasks must be told of; none where they hear of them as they read."""
         ...
 
+    def rest(self) -> None:
+        """Wait a little, where what is asked again may be answered otherwise."""
+        ...
+
     def close(self) -> None: ...
 
 

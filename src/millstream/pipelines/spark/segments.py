@@ -167,6 +167,9 @@ class DirectoryOrigin:
         self._is_committed = options.isolation == READ_COMMITTED
         self._files = OsFiles()
 
+    def rest(self) -> None:
+        """Files are there or they are not."""
+
     def close(self) -> None:
         """Nothing is kept open."""
 

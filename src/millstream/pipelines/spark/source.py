@@ -49,6 +49,9 @@ from millstream.pipelines.spark.workers import spare_collections
 
 _log = logging.getLogger(__name__)
 
+#: How often partitions are looked for before they are taken for gone, as often as Spark's own source does.
+_LOOKS = 3
+
 COLUMNS = [
     StructField("key", BinaryType()),
     StructField("value", BinaryType()),
@@ -231,10 +234,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet."""
         starts = planning.from_document(start)
-        if self._target is None:
-            earliest, latest = self._here.bounds(self._there())
-        else:
-            earliest, latest = self._here.earliest(self._target), self._target
+        earliest, latest = self._bounds(starts)
         self._seen = latest
         starts = self._checked(starts, earliest, latest)
         if not isinstance(limit, ReadAllAvailable):
@@ -249,8 +249,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new = stops.keys() - starts.keys()
         moved = {tp for tp in stops.keys() & starts.keys() if starts[tp] > stops[tp]}
         if new or moved:
-            # A partition that began while the query ran is read from its first record, so is one that began anew.
-            starts |= self._here.earliest(new | moved)
+            # A partition that began while the query ran is read from its first record, so is one that began anew. When
+            # the batch was planned nothing of them was lost, or that was taken; by now something may be.
+            earliest = self._here.earliest(new | moved)
+            self._report(
+                planning.losses({tp: starts[tp] for tp in moved}, earliest, {tp: stops[tp] for tp in earliest})
+            )
+            starts |= earliest
         return packs_of(tasks_of(self._here, starts, stops, self._options), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -259,13 +264,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _there(self) -> list[TopicPartition]:
         return self._here.partitions(self._options.selection, must_exist=False)
 
+    def _bounds(self, starts: Offsets) -> tuple[Offsets, Offsets]:
+        """Where each partition begins and how far it can be read.
+
+        What seems to be gone is looked for again, or what comes back would be read again from its first record: a
+        broker that has just started may not know yet what there is.
+        """
+        for look in range(_LOOKS):
+            if look:
+                self._here.rest()
+                if self._target is not None:
+                    self.prepareForTriggerAvailableNow()
+            if self._target is None:
+                earliest, latest = self._here.bounds(self._there())
+            else:
+                earliest, latest = self._here.earliest(self._target), self._target
+            if all(tp in latest and start <= latest[tp] for tp, start in starts.items()):
+                break
+        return earliest, latest
+
     def _checked(self, starts: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
         """Where to go on in every partition there is; DataLost when that is not where reading stopped."""
-        for what in planning.losses(starts, earliest, latest):
+        self._report(planning.losses(starts, earliest, latest))
+        return planning.resumed(starts, earliest, latest)
+
+    def _report(self, losses: Iterable[str]) -> None:
+        for what in losses:
             if self._options.fails_on_data_loss:
                 raise DataLost(what)
             _log.warning("data was lost: %s", what)
-        return planning.resumed(starts, earliest, latest)
 
     def _is_early(self, ready: int) -> bool:
         """Whether a micro-batch should wait for more records; never for the first, nor where no more will come."""

@@ -150,6 +150,9 @@ class Times:
     def aborted(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Sequence[Aborted]]:
         raise AssertionError
 
+    def rest(self) -> None:
+        raise AssertionError
+
     def close(self) -> None:
         raise AssertionError
 

@@ -6,9 +6,11 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
+from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
-from millstream.pipelines.spark.options import stream_options
+from millstream.pipelines.spark.options import Selection, stream_options
 from millstream.pipelines.spark.planning import PACK_RECORDS, DataLost
+from millstream.pipelines.spark.segments import DirectoryOrigin
 from millstream.pipelines.spark.source import StreamReader, read_task
 from millstream.pipelines.spark.task import Pack, Task
 
@@ -143,6 +145,52 @@ def test_a_topic_that_was_made_anew_is_lost_data_or_read_from_its_start(log: Log
     (task,) = stream.partitions(at(25), at(10))
     assert isinstance(task, Task)
     assert (task.range.start, task.range.stop) == (0, 10)
+
+
+class Flickering(DirectoryOrigin):
+    """A directory that is not seen at first: as by a broker that has just started."""
+
+    def __init__(self, log: Log, looks: int) -> None:
+        super().__init__(stream_options({"path": str(log.path), "subscribe": "orders"}))
+        self.looks_in_vain = looks
+
+    def partitions(self, selection: Selection, *, must_exist: bool) -> list[TopicPartition]:
+        return [] if self.looks_in_vain else super().partitions(selection, must_exist=must_exist)
+
+    def rest(self) -> None:
+        self.looks_in_vain -= 1
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_a_topic_that_is_not_seen_for_a_moment_is_not_taken_for_gone(
+    log: Log, fails: str, is_available_now: bool
+) -> None:
+    """Taken for gone, it would fail the query, or be read again from its first record once it is back."""
+    stream = reader(log, failOnDataLoss=fails)
+    stream._origin = Flickering(log, 2)
+    if is_available_now:
+        stream.prepareForTriggerAvailableNow()
+    assert ask(stream, 7) == at(10)
+
+
+def test_a_topic_that_stays_away_is_lost_data(log: Log) -> None:
+    stream = reader(log)
+    stream._origin = Flickering(log, 5)
+    with pytest.raises(DataLost, match="orders-0 is gone"):
+        ask(stream, 7)
+
+
+def test_what_a_new_partition_lost_before_a_replay_is_told(log: Log) -> None:
+    """The batch was planned when the partition had its first record, and is run again when it has not."""
+    log.put(5, partition=1)
+    (log.path / "log-start-offset-checkpoint").write_text("0\n1\norders 1 3\n")
+    end = {"orders": {"0": 10, "1": 5}}
+    with pytest.raises(DataLost, match="orders-1 is new and starts at offset 3, not 0"):
+        reader(log).partitions(at(10), end)
+    (task,) = reader(log, failOnDataLoss="false").partitions(at(10), end)
+    assert isinstance(task, Task)
+    assert (task.range.start, task.range.stop) == (3, 5)
 
 
 def test_the_empty_task_that_spark_makes_is_empty() -> None:
