@@ -129,7 +129,8 @@ async def fetch(
 ) -> list[Fetched]:
     """One fetch, without a session, of partitions that ``connection``'s broker leads, from the offsets given.
 
-    A partition's refusal is a row of the answer, not an exception.
+    A partition's refusal is a row of the answer, not an exception. A broker that has had enough of us for now answers
+    nothing but how long to wait; then it is asked again.
     """
     ids = {tp.topic: (await cluster.topic(tp.topic)).id for tp in offsets}
     request = FetchRequest(
@@ -153,6 +154,9 @@ async def fetch(
     version = min(version_by_name_or_id(connection, FetchRequest, topic_id) for topic_id in ids.values())
     timeout_s = cluster.timeout_s + wait_ms / 1000
     answer = await connection.call(request, FetchResponse, version=version, timeout_s=timeout_s)
+    while offsets and not answer.responses and answer.throttle_time_ms and not answer.error_code:
+        await asyncio.sleep(answer.throttle_time_ms / 1000)
+        answer = await connection.call(request, FetchResponse, version=version, timeout_s=timeout_s)
     check(answer.error_code)
     return fetched_rows(answer, {topic_id: name for name, topic_id in ids.items()})
 

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 from millstream.client.cluster import Cluster
+from millstream.client.partitions import fetch as fetch_once
 from millstream.client.reader import Read, Reader, visible_batches, whole_batches
 from millstream.model.ids import TopicPartition
 from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker
@@ -92,3 +93,26 @@ def test_a_partition_that_nobody_leads_does_not_hold_up_the_others() -> None:
     read = asyncio.run(scenario())
     assert read.partition == TopicPartition("orders", 1)
     assert [record.value for record in read.records] == [b"a"]
+
+
+def test_a_broker_that_throttles_a_fetch_is_asked_again() -> None:
+    """It answers without a single partition, and says how long to wait."""
+    tp = TopicPartition("t", 0)
+    answers = [FetchResponse(throttle_time_ms=1), FetchResponse(throttle_time_ms=1)]
+
+    def fetch(request: Request) -> FetchResponse:
+        assert isinstance(request, FetchRequest)
+        if answers:
+            return answers.pop()
+        row = PartitionData(partition_index=0, high_watermark=1, records=batch(0, b"a"))
+        [topic] = request.topics
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=topic.topic_id, partitions=[row])])
+
+    async def scenario() -> int:
+        async with ScriptedBroker({FetchRequest.API_KEY: fetch}) as broker:
+            broker.handlers[MetadataRequest.API_KEY] = metadata_of({1: broker.address}, {"t": [1]})
+            async with Cluster([broker.address]) as cluster:
+                [row] = await fetch_once(cluster, await cluster.leader(tp), {tp: 0})
+                return row.high_watermark
+
+    assert asyncio.run(scenario()) == 1
