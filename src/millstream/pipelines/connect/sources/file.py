@@ -2,7 +2,8 @@
 
 A place in a file is its name and a position, as with Kafka's own file source; what lies between two positions is read
 the same again after a crash, for files are only ever appended to. One that is shorter than what was read of it is
-another file, and is read from its beginning.
+another file, and is read from its beginning. What was to be read and is gone, with its file or without, is passed
+over, and said: no further try would bring it back.
 """
 
 import glob
@@ -121,6 +122,11 @@ class FileSource(Source):
         position = position if position < stop else 0
         try:
             with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_size < stop:
+                    _log.warning(
+                        "%s is another file: what was at %d to %d was not read, and is gone", path, position, stop
+                    )
+                    return
                 names = self._names(file) if self._format == "csv" else ()
                 schema = struct_of(names) if self._format == "csv" else TEXT if self._format == "text" else None
                 if not (position == 0 and self._has_header):
@@ -135,7 +141,7 @@ class FileSource(Source):
                     else:
                         yield Record(self.config[TOPIC], value, value_schema=schema)
         except FileNotFoundError:
-            raise Unreachable(f"{path} is gone, and was read up to position {position} only") from None
+            _log.warning("%s is gone: what was at %d to %d was not read", path, position, stop)
 
     @property
     def _has_header(self) -> bool:

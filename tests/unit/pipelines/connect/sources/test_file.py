@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millstream.pipelines.connect import plugins
 from millstream.pipelines.connect.base import Offset, Partition
-from millstream.pipelines.connect.errors import DataError, Unreachable
+from millstream.pipelines.connect.errors import DataError
 from millstream.pipelines.connect.options import parse
 from millstream.pipelines.connect.settings import SOURCE
 from millstream.pipelines.connect.sources.file import FileSource
@@ -127,7 +127,10 @@ def test_lines_that_cannot_be_read_end_it_or_are_passed_over(tmp_path: Path) -> 
     assert _read(_source(file, format="json", errors__tolerance="all"))[0] == [{"a": 1}, [2]]
 
 
-def test_a_file_that_is_gone_before_it_was_read_is_told_of(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_before_it_was_read_is_told_of_and_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be planned for ever: what a batch reads is settled before it is read."""
     file = tmp_path / "a.txt"
     file.write_text("one\n")
     source = _source(file)
@@ -136,8 +139,25 @@ def test_a_file_that_is_gone_before_it_was_read_is_told_of(tmp_path: Path) -> No
     assert end is not None
     file.unlink()
     assert source.latest(partition, end, ALL) == end
-    with pytest.raises(Unreachable, match="is gone"):
-        _between(source, partition, None, end)
+    assert _between(source, partition, None, end) == []
+    assert caplog.messages == [f"{file} is gone: what was at 0 to 4 was not read"]
+
+
+def test_a_file_in_the_place_of_one_that_was_to_be_read_is_left_for_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its bytes are not those that were planned, and the first of them would be the end of some line."""
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\n")
+    source = _source(file)
+    _, start = _read(source, limit=1)
+    [partition] = source.partitions()
+    end = source.latest(partition, start, ALL)
+    assert end is not None
+    file.write_text("another\n"[1:])
+    assert _between(source, partition, start, end) == []
+    assert caplog.messages == [f"{file} is another file: what was at 4 to 8 was not read, and is gone"]
+    assert _read(source, end)[0] == ["nother"]
 
 
 @settings(max_examples=50, deadline=None)
