@@ -106,6 +106,19 @@ def test_rows_from_before_a_given_time_are_left_out(orders: TestDatabase, given:
         assert items(reading.all()) == ["item 5"]
 
 
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+def test_rows_from_before_the_start_are_left_out_and_none_since(
+    orders: TestDatabase, given: dict[str, str], mode: str
+) -> None:
+    mine = {"mode": mode, "timestamp.column.name": "changed", "timestamp.initial": "-1"}
+    with closing(Reading(JdbcSource, {**given, **mine})) as reading:
+        assert reading.all() == []
+        orders.run("INSERT INTO orders (id, item, changed) VALUES (6, 'item 6', clock_timestamp())")
+        assert reading.plan()
+        reading.restart()
+        assert items(reading.read()) == ["item 6"]
+
+
 def test_in_bulk_every_row_comes_each_time(orders: TestDatabase, given: dict[str, str]) -> None:
     given = {**given, "mode": "bulk", "poll.interval.ms": "1"}
     with closing(Reading(JdbcSource, given)) as reading:

@@ -10,7 +10,8 @@ from millstream.pipelines.connect.base import Offset
 from millstream.pipelines.connect.errors import Misconfigured
 
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LEAST = -(2**63)
+#: One more than there is: a literal of the least is out of range before its sign is looked at.
+LEAST = 1 - 2**63
 MICROSECOND = timedelta(microseconds=1)
 
 

@@ -1,7 +1,7 @@
 """The connector: finds tables, plans how far to read, and reads."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -40,6 +40,8 @@ from millstream.pipelines.connect.sources.jdbc.order import Order
 #: Types whose values rise in a way that numbers or times do.
 NUMBER_TYPES = frozenset({"int2", "int4", "int8", "numeric", "oid"})
 TIME_TYPES = frozenset({"timestamp", "timestamptz", "date"})
+#: For ``timestamp.initial``.
+NOW = -1
 #: Transactions that have written to a table or one of its parts, and are not over.
 WRITERS = """
 SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
@@ -188,6 +190,8 @@ class JdbcSource(Source):
         if order is None:
             self._rests_until_ms[text] = now_ms + self.config[POLL_MS]
             return {"read_ms": now_ms}
+        if start is None and self._begins_now(order):
+            return self._now(order)
         if text not in self._waiting:
             found = self._next(origin, order, start, limit)
             if found is None:
@@ -210,11 +214,18 @@ class JdbcSource(Source):
 
     def _behind(self, order: Order, start: Offset | None) -> tuple[list[str], list[Any]]:
         if start is None and order.has_time and self.config[TIME_INITIAL] is not None:
-            initial_ms = self.config[TIME_INITIAL]
-            start = {"timestamp": self._clock.now_ms() if initial_ms == -1 else initial_ms}
+            start = {"timestamp": self.config[TIME_INITIAL]}
         if start is None:
             return [f"{expression} IS NOT NULL" for expression in order.expressions], []
         return [sql.behind(order.expressions, order.casts)], order.values(start)
+
+    def _begins_now(self, order: Order) -> bool:
+        return order.has_time and bool(self.config[TIME_INITIAL] == NOW)
+
+    def _now(self, order: Order) -> Offset:
+        """This moment, by the database's clock: noted as the first place, for later it would be another."""
+        ((text,),) = self._session.rows(f"SELECT clock_timestamp()::{order.casts[0]}::text")
+        return replace(order, has_number=False).offset([text])
 
     def _writers(self, origin: Origin) -> set[str]:
         """Who may yet bring rows with numbers below those that are there."""
@@ -231,6 +242,8 @@ class JdbcSource(Source):
         parameters: list[Any] = []
         ordered = ""
         if order is not None:
+            if start is None and self._begins_now(order):
+                return ()
             conditions, parameters = self._behind(order, start)
             conditions.append(sql.up_to(order.expressions, order.casts))
             parameters += order.values(end)
