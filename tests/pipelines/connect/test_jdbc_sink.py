@@ -63,6 +63,36 @@ def test_a_batch_that_comes_again_is_written_once(database: TestDatabase, given:
     assert len(rows(database)) == 13, "whoever alters offsets means it"
 
 
+def test_a_later_batch_is_new_though_its_topic_was_made_again(database: TestDatabase, given: dict[str, str]) -> None:
+    """Its offsets begin anew, and nothing of it was written before."""
+    writing = Writing(JdbcSink, given)
+    writing.write([order(n, n, "first") for n in range(6)], 0)
+    again = [order(n, n, "second") for n in range(3)]
+    writing.write(again, 1)
+    writing.write(again, 1)
+    assert [item for _, item in rows(database)].count("second") == 3
+
+
+def test_a_late_attempt_of_an_earlier_batch_writes_nothing(database: TestDatabase, given: dict[str, str]) -> None:
+    writing = Writing(JdbcSink, given)
+    for number in range(2):
+        writing.write([order(number, number, "item")], number)
+    writing.write([order(0, 0, "item")], 0)
+    writing.write([order(1, 1, "item")], 1)
+    assert len(rows(database)) == 2
+
+
+def test_a_large_value_that_change_capture_does_not_know_stays(database: TestDatabase, given: dict[str, str]) -> None:
+    database.run("CREATE TABLE orders (id INT PRIMARY KEY, item TEXT NOT NULL, price INT)")
+    database.run("INSERT INTO orders VALUES (1, 'large', 1)")
+    writing = Writing(JdbcSink, {**given, **UPSERT})
+    shape = struct("value", id=INT32, item=STRING, price=INT32)
+    changed = {"id": 1, "item": "__debezium_unavailable_value", "price": 2}
+    writing.write([Record("orders", changed, {"id": 1}, shape, KEY, partition=0, offset=0)], 0)
+    assert database.rows("SELECT * FROM orders") == [(1, "large", 2)]
+    assert writing.letters == []
+
+
 def test_a_batch_of_which_a_part_was_written_is_completed(database: TestDatabase, given: dict[str, str]) -> None:
     given = {**given, "batch.size": "2"}
     records = [order(n, n, "item") for n in range(7)]

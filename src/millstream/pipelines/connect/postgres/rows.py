@@ -29,6 +29,8 @@ TOPIC = "${topic}"
 #: The columns of a key that is the record's place in its topic.
 PLACE_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
 PLACE_SCHEMAS = (STRING, Schema(Type.INT32), INT64)
+#: What change capture has for a large value that an update left alone, as text, bytes or in an array.
+UNAVAILABLE = "__debezium_unavailable_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Shape:
     #: The value's fields that are written; all when empty.
     fields: tuple[str, ...] = ()
     deletes: bool = False
+    #: Whether a record changes the row of its key, which keeps what the record does not have.
+    changes: bool = False
     #: SCHEMA.TABLE or TABLE, with ``${topic}`` in it.
     table_format: str = TOPIC
 
@@ -63,6 +67,8 @@ class Row:
     cells: Mapping[str, Cell]
     key: tuple[str, ...]
     is_end: bool = False
+    #: Whether there are values that only the row has.
+    is_partial: bool = False
 
 
 def table_of(topic: str, table_format: str) -> tuple[str | None, str]:
@@ -85,9 +91,18 @@ def row_of(record: Record, shape: Shape) -> Row | None:
     if value is None:
         return None
     chosen = {
-        name: cell for name, cell in _cells(value, schema, "value").items() if not shape.fields or name in shape.fields
+        name: cell
+        for name, cell in _cells(value, schema, "value").items()
+        if name not in key and (not shape.fields or name in shape.fields)
     }
-    return Row(record, table, {**key, **{name: cell for name, cell in chosen.items() if name not in key}}, tuple(key))
+    known = {name: cell for name, cell in chosen.items() if not (shape.changes and _is_unavailable(cell.value))}
+    if chosen and not known:
+        return None
+    return Row(record, table, {**key, **known}, tuple(key), is_partial=len(known) < len(chosen))
+
+
+def _is_unavailable(value: Any) -> bool:
+    return value in (UNAVAILABLE, UNAVAILABLE.encode(), [UNAVAILABLE])
 
 
 def _unwrapped(record: Record) -> tuple[Any, Schema | None, bool]:

@@ -129,7 +129,14 @@ class JdbcSink(Sink):
         super().__init__(config)
         self._session = database(config).session()
         self._catalog = Catalog(self._session)
-        self._shape = Shape(config[PK_MODE], config[PK_FIELDS], config[FIELDS], config[DELETES], config[TABLE])
+        self._shape = Shape(
+            config[PK_MODE],
+            config[PK_FIELDS],
+            config[FIELDS],
+            config[DELETES],
+            changes=config[INSERT_MODE] != "insert",
+            table_format=config[TABLE],
+        )
         #: Tables that were looked at: their name in statements, and the columns they have.
         self._known: dict[tuple[str | None, str], tuple[str, set[str]]] = {}
         self._progress_is_there = False
@@ -196,11 +203,11 @@ class JdbcSink(Sink):
                 if (why := now.refused.get(str(record.offset))) is not None:
                     self._refuse(record, DataError(why), progress)
             rows = [row for row in rows if _offset(row.record) >= now.next_offset]
-            for (table, columns, key, is_end), group in groupby(rows, _kind):
-                if not self._known[table][1]:
-                    continue  # There is no table yet that a row could be deleted from.
-                statement = self._statement(self._known[table][0], columns, key, is_end)
-                self._execute(connection, statement, list(group), progress)
+            for _, alike in groupby(rows, _kind):
+                group = list(alike)
+                name, columns = self._known[group[0].table]
+                if columns:  # Else there is no table yet that a row could be deleted from.
+                    self._execute(connection, self._statement(name, group[0]), group, progress)
             progress.next_offset = max(progress.next_offset, now.next_offset, _offset(records[-1]) + 1)
             self._note(connection, place, progress)
 
@@ -235,7 +242,7 @@ class JdbcSink(Sink):
 
         def parameters(row: Row) -> list[Any]:
             cells = [row.cells[name] for name in row.key] if row.is_end else list(row.cells.values())
-            if self.config[INSERT_MODE] == "update" and not row.is_end:
+            if self._is_update(row):
                 cells = [cell for name, cell in row.cells.items() if name not in row.key]
                 cells += [row.cells[name] for name in row.key]
             return [stored(cell) for cell in cells]
@@ -257,13 +264,19 @@ class JdbcSink(Sink):
             except psycopg.errors.DatatypeMismatch as error:
                 self._refuse(row.record, DataError(str(translated(error))), progress)
 
-    def _statement(self, table: str, columns: tuple[str, ...], key: tuple[str, ...], is_end: bool) -> str:
-        if is_end:
-            return sql.delete(table, key)
+    def _is_update(self, row: Row) -> bool:
+        """Whether there must be a row: that is asked for, or only it has some of the values."""
+        return not row.is_end and (self.config[INSERT_MODE] == "update" or row.is_partial)
+
+    def _statement(self, table: str, row: Row) -> str:
+        """What writes the row, and those that are alike."""
+        columns = tuple(row.cells)
+        if row.is_end:
+            return sql.delete(table, row.key)
+        if self._is_update(row):
+            return sql.update(table, [column for column in columns if column not in row.key], row.key)
         if self.config[INSERT_MODE] == "upsert":
-            return sql.upsert(table, columns, key)
-        if self.config[INSERT_MODE] == "update":
-            return sql.update(table, [column for column in columns if column not in key], key)
+            return sql.upsert(table, columns, row.key)
         return sql.insert(table, columns)
 
     # Tables.
@@ -324,8 +337,9 @@ class JdbcSink(Sink):
         which = "connector = %s AND query = %s AND topic = %s AND partition = %s"
         rows = self._session.rows(f"SELECT next_offset, batch, refused FROM {name} WHERE {which} {lock}", place)
         progress = Progress(*rows[0]) if rows else Progress()
-        if progress.batch != batch.number:
-            progress.batch, progress.refused = batch.number, {}
+        if progress.batch < batch.number:
+            # All of it is new, whatever its offsets: a topic may have been made again.
+            return Progress(batch=batch.number)
         return progress
 
     def _note(self, connection: "psycopg.Connection[Any]", place: Sequence[Any], progress: Progress) -> None:
@@ -341,9 +355,9 @@ def _offset(record: Record) -> int:
     return record.offset
 
 
-def _kind(row: Row) -> tuple[tuple[str | None, str], tuple[str, ...], tuple[str, ...], bool]:
+def _kind(row: Row) -> tuple[Any, ...]:
     """Rows that are alike in this are written by one statement."""
-    return row.table, tuple(row.cells), row.key, row.is_end
+    return row.table, tuple(row.cells), row.key, row.is_end, row.is_partial
 
 
 def _inconsistent(config: Config) -> Mapping[str, str]:

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from millstream.pipelines.connect.errors import DataError
-from millstream.pipelines.connect.postgres.rows import Cell, Shape, row_of, schema_of, stored, table_of, type_of
+from millstream.pipelines.connect.postgres.rows import (
+    UNAVAILABLE,
+    Cell,
+    Shape,
+    row_of,
+    schema_of,
+    stored,
+    table_of,
+    type_of,
+)
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import INT32, INT64, STRING, Schema, Type, decimal, struct
 
@@ -41,6 +50,16 @@ def test_a_row_has_its_key_s_columns_first() -> None:
 def test_only_the_fields_that_are_chosen_are_written_and_the_key_always() -> None:
     row = row_of(record({"id": 1, "a": 2, "b": 3}), Shape("record_value", ("id",), fields=("b",)))
     assert row is not None and list(row.cells) == ["id", "b"]
+
+
+@pytest.mark.parametrize("value", [UNAVAILABLE, UNAVAILABLE.encode(), [UNAVAILABLE]])
+def test_a_value_that_change_capture_does_not_know_is_left_as_it_is(value: Any) -> None:
+    changed = record({"id": 1, "large": value, "small": 2})
+    row = row_of(changed, Shape("record_value", ("id",), changes=True))
+    assert row is not None and list(row.cells) == ["id", "small"] and row.is_partial
+    row = row_of(changed, Shape("record_value", ("id",)))
+    assert row is not None and list(row.cells) == ["id", "large", "small"] and not row.is_partial
+    assert row_of(record({"id": 1, "large": value}), Shape("record_value", ("id",), changes=True)) is None
 
 
 def test_a_key_that_is_no_struct_has_the_column_that_is_named_for_it() -> None:
