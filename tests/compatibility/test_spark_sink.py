@@ -1,19 +1,29 @@
 """The Spark sink's protocol against Apache Kafka's own coordinators; what Spark itself adds is left out."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
-from millstream.client.producing import standings
+from millstream.client.producing import ProducerId, init_producer_id, standings
+from millstream.model.clock import SystemClock
+from millstream.pipelines.spark.sink import coordinator
 from millstream.pipelines.spark.sink.coordinator import standing_of
 from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
-from millstream.pipelines.spark.sink.protocol import BatchFailed, Fate, Transaction, abort_plan, commit_plan, fate_of
+from millstream.pipelines.spark.sink.protocol import (
+    BatchFailed,
+    BatchOutdated,
+    Fate,
+    Transaction,
+    abort_plan,
+    fate_of,
+)
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
 from tests.compatibility import apache_kafka
-from tests.pipelines.records import values_of
+from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
@@ -37,23 +47,24 @@ def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 class Sink:
     """Tasks and a driver, in one process, for one query."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, query: str = "", **options: str) -> None:
         self.address = address
         self.topic = Topics(address).new(2, name=f"sink-{uuid4().hex}")
-        self.options: SinkOptions = sink_options({"kafka.bootstrap.servers": address, "topic": self.topic})
+        self.query = query or self.topic
+        self.options: SinkOptions = sink_options({"kafka.bootstrap.servers": address, "topic": self.topic, **options})
         self.process: SinkProcess = sink_process(self.options)
 
     def write(self, *values: bytes) -> Transaction:
         rows = pa.record_batch({"key": pa.array(values), "value": pa.array(values)})
-        done = write_rows(self.process, self.options, LAYOUT, self.topic, iter([rows]), 0, True)
+        done = write_rows(self.process, self.options, LAYOUT, self.query, iter([rows]), 0, True)
         assert done.transaction is not None
         return done.transaction
 
     def commit(self, batch: int, *mine: Transaction) -> None:
-        self.process.run(self.process.driver(self.topic).carry_out(commit_plan(batch, mine)))
+        self.process.run(self.process.driver(self.query).commit(batch, mine))
 
     def abort(self, batch: int, *mine: Transaction) -> None:
-        self.process.run(self.process.driver(self.topic).carry_out(abort_plan(batch, mine)))
+        self.process.run(self.process.driver(self.query).carry_out(abort_plan(batch, mine)))
 
     def fate(self, transaction: Transaction) -> Fate:
         rows = self.process.run(standings(self.process.coordinators, [transaction.id]))
@@ -124,3 +135,78 @@ def test_a_part_that_is_gone_before_the_decision_fails_the_batch(sink: Sink) -> 
     assert sink.fate(first) is Fate.OPEN
     sink.abort(0, first, second)
     assert sink.values() == []
+
+
+def test_a_batch_before_the_last_is_not_taken_for_done(sink: Sink) -> None:
+    """A checkpoint that was deleted, or restored from a copy, would lose all that comes before it has caught up."""
+    sink.commit(0, sink.write(b"a"))
+    sink.commit(1, sink.write(b"b"))
+    again = sink.write(b"c")
+    with pytest.raises(BatchOutdated, match="batch 0: batch 1 of this query is written already"):
+        sink.commit(0, again)
+    assert sink.fate(again) is Fate.ABORTED
+    assert sink.values() == [b"a", b"b"]
+
+
+def test_a_query_leaves_another_alone_whose_name_goes_on_where_its_own_ends(address: str) -> None:
+    name = f"shop-{uuid4().hex}"
+    shop, invoices = Sink(address, name), Sink(address, f"{name}/invoices")
+    open_one = invoices.write(b"invoice")
+    stray = shop.write(b"stray")
+    shop.commit(0, shop.write(b"a"))
+    assert shop.fate(stray) is Fate.ABORTED
+    assert invoices.fate(open_one) is Fate.OPEN
+    invoices.commit(0, open_one)
+    assert invoices.values() == [b"invoice"]
+
+
+def test_a_fence_holds_from_batch_to_batch_until_another_driver_comes(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fences = []
+
+    async def noted(*given: Any, **named: Any) -> ProducerId:
+        fences.append(given[1])
+        return await init_producer_id(*given, **named)
+
+    monkeypatch.setattr(coordinator, "init_producer_id", noted)
+    for batch in range(3):
+        sink.commit(batch, sink.write(b"%d" % batch))
+    assert len(fences) == 1
+    another = SinkProcess(sink.options, uuid4().hex[:12], SystemClock())
+    try:
+        lost = sink.write(b"lost")
+        another.run(another.driver(sink.query).carry_out(abort_plan(3, [lost])))
+        with pytest.raises(BatchFailed):
+            sink.commit(3, lost)
+        sink.commit(3, sink.write(b"3"))  # Its fence is refused, and it takes another.
+        assert len(fences) == 3
+        another.run(another.driver(sink.query).commit(4, [sink.write(b"4")]))
+        sink.commit(5, sink.write(b"5"))
+    finally:
+        another.close()
+    assert sink.values() == [b"%d" % batch for batch in range(6)]
+
+
+def test_a_topic_that_was_widened_gets_records_in_its_new_partitions(address: str) -> None:
+    """A worker that went on with what it knew would put keys elsewhere than those that came after it."""
+    sink = Sink(address, **{"kafka.metadata.max.age.ms": "0"})
+    keys = [b"%d" % number for number in range(100)]
+    sink.commit(0, sink.write(*keys))
+    Topics(address).grow(sink.topic, 4)
+    batch = 1
+    while {record.partition for record in records_of(address, sink.topic)} != {0, 1, 2, 3}:
+        assert batch < 50, "its new partitions are not known"
+        sink.commit(batch, sink.write(*keys))  # What it has been asked for, the cluster may tell a moment later.
+        batch += 1
+
+
+def test_a_partition_that_is_new_is_found_when_a_row_names_it(sink: Sink) -> None:
+    sink.commit(0, sink.write(b"a"))
+    Topics(sink.address).grow(sink.topic, 4)
+    rows = pa.record_batch({"partition": pa.array([3], pa.int32()), "value": pa.array([b"b"])})
+    layout = Layout({"partition": 0, "value": 1})
+    done = write_rows(sink.process, sink.options, layout, sink.query, iter([rows]), 0, True)
+    assert done.transaction is not None
+    sink.commit(1, done.transaction)
+    assert {(record.partition, record.value) for record in records_of(sink.address, sink.topic)} >= {(3, b"b")}

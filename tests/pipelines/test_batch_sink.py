@@ -109,7 +109,24 @@ def test_decisions_are_kept_where_the_option_says(spark: SparkSession, broker: B
     topic, decisions = topics.new(), f"{topics.new()}-decisions"
     _save(_numbers(spark, 10), broker, topic=topic, decisionsTopic=decisions, txnAppId="app", txnVersion="1")
     assert len(records_of(broker.address, topic)) == 10
-    assert {record.key for record in records_of(broker.address, decisions)} == {b"app"}
+    assert {record.key for record in records_of(broker.address, decisions)} == {f"app/{topic}".encode()}
+
+
+def test_no_decision_stays_of_a_job_that_is_over(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:
+    """Nobody will ask for it, and whoever reads the decisions would read it for ever."""
+    topic, decisions = topics.new(), f"{topics.new()}-decisions"
+    _save(_numbers(spark, 10), broker, topic=topic, decisionsTopic=decisions)
+    last = {record.key: record.value for record in records_of(broker.address, decisions)}
+    assert [*last.values()] == [None]
+
+
+def test_an_application_writes_its_version_to_each_topic(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics
+) -> None:
+    one, other = topics.new(), topics.new()
+    for topic in (one, other, one):
+        _save(_numbers(spark, 10), broker, topic=topic, txnAppId=f"app-{one}", txnVersion="1")
+    assert [len(records_of(broker.address, topic)) for topic in (one, other)] == [10, 10]
 
 
 def test_nothing_shows_of_a_job_that_fails(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:

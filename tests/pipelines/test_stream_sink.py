@@ -1,6 +1,7 @@
 """``df.writeStream.format("millstream")``: batches that come out once, and once more where that was asked for."""
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +112,23 @@ def test_foreach_batch_writes_each_version_once(
         availableNow=True
     ).start().awaitTermination()
     assert [record.value for record in records_of(broker.address, target)] == [b"a", b"b"]
+
+
+def test_a_checkpoint_that_is_older_than_what_was_written_is_refused(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    """Its batches were taken for replays, and the rows in them lost, until it had caught up."""
+    source, target = topics.new(), topics.new()
+    frame = _stream(spark, broker, source).select("value")
+    for number in range(3):
+        topics.put(source, [b"%d" % number])
+        _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
+        if not number:
+            shutil.copytree(tmp_path / "c", tmp_path / "copy")
+    topics.put(source, [b"new"])
+    with pytest.raises(StreamingQueryException, match=r"batch 2 of this query is written already.*checkpointLocation"):
+        _start(frame, broker, tmp_path / "copy", topic=target).awaitTermination()
+    assert values_of(broker.address, target) == [b"0", b"1", b"2"]
 
 
 def test_ordinary_transactions_do_where_a_time_out_is_asked_for(

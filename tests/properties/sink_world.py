@@ -7,12 +7,14 @@ once, and a failed commit is followed by an abort. Nothing keeps a driver that w
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from millstream.pipelines.spark.sink.protocol import (
     ONGOING,
     BatchFailed,
     BatchLost,
+    BatchOutdated,
     Decide,
     Decision,
     End,
@@ -102,9 +104,37 @@ class World:
         assert shown == set(range(self.tasks)), f"batch {batch} is taken for done and shows only {shown}"
 
 
-def served(world: World, plan: Plan) -> Work:
+@dataclass
+class Keeper:
+    """A process that decides, as far as it remembers from one batch to the next; it does one thing at a time."""
+
+    epoch: int = 0
+    held: Decision | None = None
+    is_busy: bool = False
+
+
+def committed(world: World, batch: int, mine: list[Transaction], keeper: Keeper) -> Work:
+    """A batch under the fence of the one before, if it is still there and still this keeper's; else under a new one."""
+    if keeper.held is not None and keeper.held.batch == batch - 1:
+        try:
+            yield from served(world, commit_plan(batch, mine, keeper.held), keeper)
+            return
+        except Fenced:
+            pass
+    yield from served(world, commit_plan(batch, mine), keeper)
+
+
+def released(keeper: Keeper, work: Work) -> Work:
+    """Work after which the keeper is idle again."""
+    try:
+        yield from work
+    finally:
+        keeper.is_busy = False
+
+
+def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
     """Carry a plan out, one atomic step at a time."""
-    epoch = 0
+    keeper = keeper or Keeper()
     answer: Any = None
     while True:
         yield
@@ -115,13 +145,15 @@ def served(world: World, plan: Plan) -> Work:
         match step:
             case Fence():
                 world.epoch += 1
-                epoch, answer = world.epoch, None
+                keeper.epoch, keeper.held, answer = world.epoch, None, None
             case ReadDecision():
                 answer = world.decision
             case FindOpen(of):
                 answer = yield from _found(world, of)
             case Decide(decision):
-                answer = yield from _decided(world, epoch, decision)
+                keeper.held = None
+                answer = yield from _decided(world, keeper.epoch, decision)
+                keeper.held = decision
             case End(transactions, is_commit):
                 answer = {}
                 for each in transactions:
@@ -178,7 +210,7 @@ class Process:
             next(self._work)
         except StopIteration:
             self.is_over = True
-        except (Fenced, BatchFailed, BatchLost) as failure:
+        except (Fenced, BatchFailed, BatchLost, BatchOutdated) as failure:
             self.is_over, self.failure = True, failure
 
     def kill(self) -> None:
@@ -222,12 +254,20 @@ class Worker:
 
 
 class Driver(Process):
-    """Spark's loop over batches; ``start`` begins processes that may outlive it."""
+    """Spark's loop over batches; ``start`` begins processes that may outlive it, ``keeper`` gives one that is idle."""
 
-    def __init__(self, world: World, worker: Worker, start: Callable[[Process], None], retried: set[int]) -> None:
+    def __init__(
+        self,
+        world: World,
+        worker: Worker,
+        start: Callable[[Process], None],
+        keeper: Callable[[], Keeper],
+        retried: set[int],
+    ) -> None:
         self._world = world
         self.worker = worker
         self._start = start
+        self._keeper = keeper
         self._retried = retried
         #: Set from outside: the process that commits is taken for dead, though it may go on.
         self.has_lost_commit = False
@@ -243,8 +283,8 @@ class Driver(Process):
                 if task in self._retried:  # This one writes, and its word is lost: it is run again.
                     yield from self.worker.write(Part(batch, -attempt, task))
                 mine.append((yield from self.worker.write(Part(batch, attempt, task))))
-            if not (yield from self._hears(commit_plan(batch, mine))):
-                yield from self._hears(abort_plan(batch, mine))
+            if not (yield from self._hears(partial(committed, world, batch, mine))):
+                yield from self._hears(partial(served, world, abort_plan(batch, mine)))
                 return
             world.check_committed(batch)
             yield
@@ -252,9 +292,11 @@ class Driver(Process):
                 return  # Another driver wrote this entry of the log.
             world.committed_batch = batch
 
-    def _hears(self, plan: Plan) -> Work:
-        """Whether the plan was carried out, as far as this driver is told."""
-        process = Process(served(self._world, plan))
+    def _hears(self, work: Callable[[Keeper], Work]) -> Work:
+        """Whether it was done, as far as this driver is told."""
+        keeper = self._keeper()
+        keeper.is_busy = True
+        process = Process(released(keeper, work(keeper)))
         self._start(process)
         self.has_lost_commit = False
         while not process.is_over:

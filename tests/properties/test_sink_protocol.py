@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millstream.pipelines.spark.sink.protocol import (
     BatchLost,
+    BatchOutdated,
     Decision,
     End,
     Fate,
@@ -21,7 +22,7 @@ from millstream.pipelines.spark.sink.protocol import (
     is_free,
     settle_plan,
 )
-from tests.properties.sink_world import Driver, Part, Process, Worker, World, served
+from tests.properties.sink_world import Driver, Keeper, Part, Process, Worker, World, committed, served
 
 DRIVERS_MAX = 3
 
@@ -34,6 +35,7 @@ class History:
         self.chance = chance
         self.processes: list[Process] = []
         self.idle_workers: list[Worker] = []
+        self.keepers: list[Keeper] = []
         # In some histories one goes far while the others sleep: a zombie is one that wakes up late.
         self._strides = chance.choice(((1,), (1,), (1, 1, 4, 16, 40)))
 
@@ -41,9 +43,17 @@ class History:
         """A new driver; it may find the workers of a session that outlived its query."""
         worker = self.idle_workers.pop() if self.idle_workers and self.chance.random() < 0.5 else Worker(self.world)
         retried = {task for task in range(self.world.tasks) if self.chance.random() < 0.2}
-        driver = Driver(self.world, worker, self.processes.append, retried)
+        driver = Driver(self.world, worker, self.processes.append, self._keeper, retried)
         self.processes.append(driver)
         return driver
+
+    def _keeper(self) -> Keeper:
+        """One that decided before, for this driver or another, or one that is new."""
+        idle = [keeper for keeper in self.keepers if not keeper.is_busy]
+        if idle and self.chance.random() < 0.8:
+            return self.chance.choice(idle)
+        self.keepers.append(Keeper())
+        return self.keepers[-1]
 
     def run(self, ticks: int) -> None:
         for _ in range(ticks):
@@ -173,6 +183,33 @@ def _one_goes_on(world: World) -> list[Process]:
     return [Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))), Process(goes_on())]
 
 
+def _kept(world: World) -> Keeper:
+    """The fence of batch 1, which is committed."""
+    keeper = Keeper()
+    for _ in committed(world, 1, [_open(world, Worker(world), 1)], keeper):
+        pass
+    return keeper
+
+
+def _one_goes_on_under_its_fence(world: World) -> list[Process]:
+    """One driver decides batch after batch under the same fence, and another comes in with one of them."""
+    keeper = _kept(world)
+
+    def goes_on() -> Generator[None, None, None]:
+        worker = Worker(world)
+        for batch in (2, 3):
+            yield from committed(world, batch, [_open(world, worker, batch)], keeper)
+            world.check_committed(batch)
+
+    return [Process(goes_on()), Process(served(world, commit_plan(2, [_open(world, Worker(world), 2)])))]
+
+
+def _given_up_under_its_fence(world: World) -> list[Process]:
+    """Spark gives a commit up that was to go on under the fence of the batch before."""
+    keeper, mine = _kept(world), [_open(world, Worker(world), 2)]
+    return [Process(committed(world, 2, mine, keeper)), Process(served(world, abort_plan(2, mine)))]
+
+
 def _settled_meanwhile(world: World) -> list[Process]:
     """Somebody takes the query for dead while its driver is only slow."""
     return [
@@ -181,7 +218,17 @@ def _settled_meanwhile(world: World) -> list[Process]:
     ]
 
 
-@pytest.mark.parametrize("scene", [_late_commit, _two_attempts, _one_goes_on, _settled_meanwhile])
+@pytest.mark.parametrize(
+    "scene",
+    [
+        _late_commit,
+        _two_attempts,
+        _one_goes_on,
+        _one_goes_on_under_its_fence,
+        _given_up_under_its_fence,
+        _settled_meanwhile,
+    ],
+)
 def test_two_processes_lose_nothing_however_they_take_turns(scene: Callable[[World], list[Process]]) -> None:
     """Every way to take turns with up to three changes of turn after the first."""
     for turns in itertools.product(range(1, 24), repeat=3):
@@ -204,6 +251,36 @@ def test_a_decided_batch_that_is_written_again_is_ended_as_decided_and_the_new_o
     plan.send(None)
     assert plan.send(Decision(7, (first,))) == End((first,), is_commit=True)
     assert plan.send({first: Fate.COMMITTED}) == End((second,), is_commit=False)
+
+
+def test_a_batch_before_the_last_one_is_taken_back_and_told() -> None:
+    """Its driver is behind, or its checkpoint is: what it took for new was written long ago."""
+    last, late = Transaction("q/a/0", 1, 0), Transaction("q/b/0", 2, 0)
+    plan = commit_plan(6, [late])
+    next(plan)
+    plan.send(None)
+    assert plan.send(Decision(7, (last,))) == End((late,), is_commit=False)
+    with pytest.raises(BatchOutdated, match=r"batch 6: batch 7 of this query is written already.*checkpointLocation"):
+        plan.send({late: Fate.ABORTED})
+
+
+def test_what_was_given_up_is_remembered_only_until_it_is_aborted() -> None:
+    """A batch that fails again and again would be too much for one record."""
+    world = World(tasks=1)
+    for _ in range(3):
+        mine = [_open(world, Worker(world), 1)]
+        for _ in served(world, abort_plan(1, mine)):
+            pass
+        assert world.decision.given_up == tuple(mine)
+        assert world.open_ones() == []
+    crashing = abort_plan(1, [_open(world, Worker(world), 1)])
+    process = Process(served(world, crashing))
+    while not world.open_ones() or world.decision.given_up == tuple(mine):
+        process.step()
+    process.kill()  # What it gave up is open still.
+    for _ in served(world, abort_plan(1, [_open(world, Worker(world), 1)])):
+        pass
+    assert world.open_ones() == []
 
 
 def test_a_decided_part_that_was_aborted_is_an_error_that_names_the_batch() -> None:

@@ -16,6 +16,7 @@ from millstream.client.partitions import (
     version_by_name_or_id,
 )
 from millstream.client.transactions import Transaction, describe_transaction
+from millstream.model.batch import NO_PRODUCER_ID
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.protocol.messages.add_partitions_to_txn import (
@@ -95,8 +96,11 @@ async def knows_two_phase(coordinators: Coordinators, transactional_id: str) -> 
 
 async def end_transaction(
     coordinators: Coordinators, transactional_id: str, producer: ProducerId, *, is_commit: bool
-) -> None:
-    """Commit or abort; the same word said again is taken for the same. ProtocolError when it cannot be had."""
+) -> ProducerId | None:
+    """Commit or abort; the same word said again is taken for the same. ProtocolError when it cannot be had.
+
+    Returns what the producer goes by in its next transaction; None from a coordinator that leaves it as it was.
+    """
     answer = await coordinators.ask(
         Kind.TRANSACTION,
         transactional_id,
@@ -111,6 +115,7 @@ async def end_transaction(
         again_on=_BUSY,
     )
     check(answer.error_code, f"transactional id {transactional_id!r}")
+    return ProducerId(answer.producer_id, answer.producer_epoch) if answer.producer_id != NO_PRODUCER_ID else None
 
 
 async def list_open(coordinators: Coordinators, pattern: str) -> list[str]:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 #: By the name of its class: what the same try would only meet again.
 FINAL = frozenset(
-    {"BatchLost", "DataLost", "IncompatibleCheckpoint", "PipelineError", "RowError", "SettingError", "StreamsError"}
+    {"BatchLost", "BatchOutdated", "DataLost", "IncompatibleCheckpoint", "PipelineError", "RowError", "SettingError"}
+    | {"StreamsError"}
     | {"Intolerable", "Misconfigured"}
     | {"ImportError", "ModuleNotFoundError", "PicklingError"}
 )

@@ -3,14 +3,14 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from millstream.client.admin import NewTopic, Resource, create_topics, describe_configs
 from millstream.client.cluster import RETRY_PAUSE_S, check_partition
 from millstream.client.coordinators import Coordinators, Kind
 from millstream.client.partitioner import partition_of
-from millstream.client.partitions import READ_COMMITTED, fetch
+from millstream.client.partitions import LATEST, READ_COMMITTED, fetch, list_offsets
 from millstream.client.producing import (
     ProducerId,
     end_transaction,
@@ -21,6 +21,7 @@ from millstream.client.producing import (
 )
 from millstream.client.reader import visible_batches
 from millstream.model.clock import Clock
+from millstream.model.compression import GZIP, NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
@@ -37,18 +38,24 @@ from millstream.pipelines.spark.sink.protocol import (
     Standing,
     Step,
     Transaction,
+    commit_plan,
     fate_of,
 )
 
+#: The compacted topic in which it is decided what each batch is made of, unless a query's options name another.
+DECISIONS_TOPIC = "__millstream_sink_decisions"
 #: A decision is written and ended in one go; one that a dead driver left is out of the way after this.
 DECISION_TIMEOUT_MS = 10_000
 DECISION_PARTITIONS = 4
+DECISION_REPLICAS_MAX = 3
 #: Small segments, compacted eagerly: whoever reads the decisions from their start reads little.
 DECISION_SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
+#: A decision names every task of its batch. One that is larger is compressed, or it would not fit a batch.
+_PLAIN_BYTES_MAX = 64 * 1024
 _PREFIX = "millstream-sink"
 
 #: What a coordinator answers to whoever was replaced.
@@ -86,8 +93,7 @@ class Decisions:
         except ProtocolError as refusal:
             if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            new = NewTopic(self._topic, partitions=DECISION_PARTITIONS, settings=DECISION_SETTINGS)
-            [outcome] = await create_topics(cluster, [new])
+            [outcome] = await create_topics(cluster, [new_topic(self._topic, len(cluster.brokers))])
             if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcome.raise_if_refused()
             topic = await cluster.topic(self._topic, is_new=True)
@@ -97,27 +103,19 @@ class Decisions:
         """The query's last decision among all that were committed before this call."""
         tp = await self.partition(query)
         deadline_s = asyncio.get_running_loop().time() + self._cluster.timeout_s
-        end = await self._read_on(tp)
-        while self._positions[tp] < end:  # Another query is about to decide, or died over it.
+        # A leader that is new may not know yet how far readers have seen, and a fetch would end before that. Asked for
+        # the end, it says that it does not know (KIP-207), and is asked again.
+        ends, _ = await asyncio.gather(list_offsets(self._cluster, {tp: LATEST}), self._fetch(tp))
+        while self._positions[tp] < ends[tp].offset:  # Another query is about to decide, or died over it.
             if asyncio.get_running_loop().time() >= deadline_s:
                 raise TimeoutError(f"partition {tp} could not be read to its end: an open transaction holds it back")
-            await asyncio.sleep(0 if await self._read_some(tp) else RETRY_PAUSE_S)
+            before = self._positions[tp]
+            await self._fetch(tp)
+            await asyncio.sleep(0 if self._positions[tp] > before else RETRY_PAUSE_S)
         return self._known.get(query, Decision())
 
-    async def _read_on(self, tp: TopicPartition) -> int:
-        """Read some, and return where the partition ends now."""
-        before = self._positions.get(tp)
-        end = await self._fetch(tp)
-        assert before is None or self._positions[tp] >= before
-        return end
-
-    async def _read_some(self, tp: TopicPartition) -> bool:
-        before = self._positions[tp]
-        await self._fetch(tp)
-        return self._positions[tp] > before
-
-    async def _fetch(self, tp: TopicPartition) -> int:
-        async def attempt() -> int:
+    async def _fetch(self, tp: TopicPartition) -> None:
+        async def attempt() -> None:
             position = self._positions.setdefault(tp, 0)
             connection = await self._cluster.leader(tp)
             [row] = await fetch(
@@ -125,15 +123,15 @@ class Decisions:
             )
             if row.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:  # Compaction, or another topic of the same name.
                 self._positions[tp] = row.log_start_offset if row.log_start_offset > position else 0
-                return await attempt()
+                await attempt()
+                return
             check_partition(row.error_code, f"partition {tp}")
             for header, records in visible_batches(row.records, row.aborted):
                 for record in records:
                     self._take(record)
                 self._positions[tp] = header.next_offset
-            return row.high_watermark
 
-        return await self._cluster.retrying([tp.topic], attempt)
+        await self._cluster.retrying([tp.topic], attempt)
 
     def _take(self, record: Record) -> None:
         query = (record.key or b"").decode()
@@ -143,9 +141,29 @@ class Decisions:
             self._known[query] = decoded(record.value)
 
 
+def new_topic(name: str, brokers: int) -> NewTopic:
+    """The topic of decisions on so many brokers: like transactions themselves, it outlives the loss of any one."""
+    replicas = max(1, min(DECISION_REPLICAS_MAX, brokers))
+    settings = {**DECISION_SETTINGS, **({"min.insync.replicas": "2"} if replicas == DECISION_REPLICAS_MAX else {})}
+    return NewTopic(name, DECISION_PARTITIONS, replicas, settings)
+
+
 def encoded(decision: Decision) -> bytes:
     """A decision as the topic keeps it."""
     return json.dumps(decision._asdict(), separators=(",", ":")).encode()
+
+
+def batch_of(record: Record, producer: ProducerId) -> bytearray:
+    """The one batch of a transaction that decides."""
+    is_large = len(record.value or b"") > _PLAIN_BYTES_MAX
+    return encode_batch(
+        [record],
+        compression=GZIP if is_large else NONE,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
 
 
 def decoded(value: bytes) -> Decision:
@@ -167,7 +185,10 @@ class Driver:
         self._query = query
         self._clock = clock
         self._decision_id = f"{_PREFIX}-decisions/{query}"
+        #: Who may decide, by the last fence: None before one, and while it is not known what became of a decision.
         self._producer: ProducerId | None = None
+        #: The last decision, if it was made under that fence.
+        self._held: Decision | None = None
         self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
             Fence: self._fence,
             ReadDecision: self._read,
@@ -175,6 +196,16 @@ class Driver:
             Decide: self._decide,
             End: self._end,
         }
+
+    async def commit(self, batch: int, mine: Sequence[Transaction]) -> None:
+        """Have the batch committed, as ``commit_plan`` does; the fence of the batch before serves for it, too."""
+        if self._held is not None and self._held.batch == batch - 1:
+            try:
+                await self.carry_out(commit_plan(batch, mine, self._held))
+                return
+            except TakenOver:
+                pass  # Somebody fenced since, such as an abort of this very batch: look at everything anew.
+        await self.carry_out(commit_plan(batch, mine))
 
     async def carry_out(self, plan: Plan) -> None:
         """Take the plan's steps to its end; what one raises ends it."""
@@ -192,9 +223,12 @@ class Driver:
 
     async def forget(self) -> None:
         """Drop the query's decision, when nobody will ever ask for it again."""
+        if self._producer is None:
+            await self._fence(Fence())
         await self._write(None)
 
     async def _fence(self, step: Fence) -> None:
+        self._producer = self._held = None
         self._producer = await init_producer_id(self._coordinators, self._decision_id, timeout_ms=DECISION_TIMEOUT_MS)
 
     async def _read(self, step: ReadDecision) -> Decision:
@@ -204,12 +238,13 @@ class Driver:
         known: dict[str, list[Transaction]] = {}
         for each in step.of:
             known.setdefault(each.id, []).append(each)
-        prefix = transactional_prefix(self._query)
+        pattern = _ids_pattern(self._query)
         # Whatever is asked for by name need not wait for the list.
         listed, rows = await asyncio.gather(
-            list_open(self._coordinators, f"{re.escape(prefix)}.*"), standings(self._coordinators, known)
+            list_open(self._coordinators, pattern), standings(self._coordinators, known)
         )
-        strangers = [name for name in listed if name.startswith(prefix) and name not in known]
+        # Not every broker knows patterns.
+        strangers = [name for name in listed if re.fullmatch(pattern, name) and name not in known]
         rows = {**rows, **await standings(self._coordinators, strangers)}
         found = []
         for name, row in rows.items():
@@ -222,19 +257,19 @@ class Driver:
 
     async def _decide(self, step: Decide) -> None:
         await self._write(encoded(step.decision))
+        if self._producer is not None:
+            self._held = step.decision
 
     async def _write(self, value: bytes | None) -> None:
         """One record in a transaction of its own, which only the driver that fenced last can end."""
         assert self._producer is not None, "a decision comes after the fence"
-        producer = self._producer
-        record = Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms())
-        batch = encode_batch(
-            [record], producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0, transactional=True
-        )
+        producer, self._producer, self._held = self._producer, None, None
+        batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
         try:
             tp = await self._decisions.partition(self._query)
             await produce_as(self._coordinators, tp, batch, producer, self._decision_id)
-            await end_transaction(self._coordinators, self._decision_id, producer, is_commit=True)
+            # Its epoch for the next, where coordinators give one: then every batch is the first of its epoch.
+            self._producer = await end_transaction(self._coordinators, self._decision_id, producer, is_commit=True)
         except ProtocolError as refusal:
             if refusal.code in _FENCED:
                 raise TakenOver(f"another driver of {self._query} has taken over: {refusal}") from refusal
@@ -266,6 +301,14 @@ def standing_of(row: Any) -> Standing | None:
 def transactional_prefix(query: str) -> str:
     """How the transactional ids of a query's tasks begin."""
     return f"{_PREFIX}/{query}/"
+
+
+def _ids_pattern(query: str) -> str:
+    """All that the transactional ids of a query's tasks have in common with no other query's, by Java's rules as well.
+
+    A query may have a name that begins as another's does, with a slash behind it.
+    """
+    return f"{re.escape(transactional_prefix(query))}[^/]+/[0-9]+"
 
 
 async def longest_timeout_ms(coordinators: Coordinators, transactional_id: str) -> int:

@@ -24,6 +24,7 @@ from millstream.config.setting import (
     INT_MAX,
     LONG,
     MIB,
+    MINUTE_MS,
     NOT_EMPTY,
     STRING,
     Setting,
@@ -35,6 +36,7 @@ from millstream.config.setting import (
 )
 from millstream.model.compression import CODEC_IDS
 from millstream.pipelines.spark.options import BOOTSTRAP, TIMEOUT_MS, Options, refuse
+from millstream.pipelines.spark.sink import coordinator
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -56,7 +58,7 @@ VERSION = Setting(
 DECISIONS_TOPIC = Setting(
     "decisionsTopic",
     STRING,
-    default="__millstream_sink_decisions",
+    default=coordinator.DECISIONS_TOPIC,
     check=NOT_EMPTY,
     doc="The compacted topic in which it is decided what each batch is made of; made when it is not there.",
 )
@@ -86,6 +88,13 @@ TRANSACTION_TIMEOUT_MS = Setting(
     default=0,
     check=between(1, INT_MAX),
     doc="Ordinary transactions with this time-out, in place of two-phase ones without any.",
+)
+METADATA_AGE_MS = Setting(
+    "kafka.metadata.max.age.ms",
+    LONG,
+    default=5 * MINUTE_MS,
+    check=at_least(0),
+    doc="How many partitions a topic has is asked again after this long.",
 )
 CLIENT_ID = Setting(
     "kafka.client.id", STRING, default="millstream-spark-sink", check=NOT_EMPTY, doc="Our name in the broker's log."
@@ -130,7 +139,13 @@ class SinkOptions:
     record_bytes_max: int
     transaction_timeout_ms: int
     timeout_ms: int
+    metadata_age_max_ms: int
     client_id: str
+
+    @property
+    def writer(self) -> str:
+        """Who writes, where the options say it: to each topic that they name an application writes for itself."""
+        return f"{self.app_id}/{self.topic}" if self.app_id and self.topic else self.app_id
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -166,6 +181,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         record_bytes_max=options[RECORD_BYTES],
         transaction_timeout_ms=options[TRANSACTION_TIMEOUT_MS],
         timeout_ms=options[TIMEOUT_MS],
+        metadata_age_max_ms=options[METADATA_AGE_MS],
         client_id=options[CLIENT_ID],
     )
 

@@ -63,7 +63,10 @@ class SinkProcess:
         self._blocking = BlockingCluster(options.bootstrap, options.client_id, options.timeout_ms)
         self.coordinators = Coordinators(self._blocking.cluster)
         self._decisions = Decisions(self.coordinators, options.decisions_topic)
+        self._drivers: dict[str, Driver] = {}
         self._nonce = nonce
+        #: When it was last asked how many partitions a topic has.
+        self._asked_s: dict[str, float] = {}
         self._ids: dict[str, list[str]] = {}
         self._ids_made = 0
         self._has_two_phase = True
@@ -76,7 +79,21 @@ class SinkProcess:
         self._blocking.close()
 
     def driver(self, query: str) -> Driver:
-        return Driver(self.coordinators, self._decisions, query, self.clock)
+        """Who decides for a query; the same each time, for it may hold the fence from one batch to the next."""
+        if query not in self._drivers:
+            self._drivers[query] = Driver(self.coordinators, self._decisions, query, self.clock)
+        return self._drivers[query]
+
+    def dismiss(self, query: str) -> None:
+        """Nobody will decide for this query any more."""
+        self._drivers.pop(query, None)
+
+    def forget_if_old(self, topic: str, age_max_ms: int) -> None:
+        """Have a topic looked up again that may have been widened: else one worker would go on as if it were not."""
+        now_s = self.clock.monotonic_s()
+        if now_s - self._asked_s.setdefault(topic, now_s) >= age_max_ms / 1000:
+            self.coordinators.cluster.forget([topic])
+            self._asked_s[topic] = now_s
 
     async def begin(self, query: str, *, timeout_ms: int, is_two_phase: bool) -> Transaction:
         """A transaction under an id of this process that is free, with nothing in it yet.

@@ -62,6 +62,10 @@ class BatchFailed(Exception):
     """The batch was not decided and is to be written again."""
 
 
+class BatchOutdated(Exception):
+    """A later batch is decided already: whoever comes with this one is behind what was written."""
+
+
 class BatchLost(Exception):
     """The batch was decided, and a part of it is gone: nothing can repair it, and nobody may take it for done."""
 
@@ -100,13 +104,24 @@ Step = Fence | ReadDecision | FindOpen | Decide | End
 Plan = Generator[Step, Any, None]
 
 
-def commit_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
-    """Have the batch committed: with my transactions, or with those that were decided before."""
+def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None = None) -> Plan:
+    """Have the batch committed: with my transactions, or with those that were decided before.
+
+    ``held`` is a decision for an earlier batch that was made under the fence which this plan decides under, too. Then
+    it is the last there is; or else somebody has fenced since, and what is decided here is refused.
+    """
     own = tuple(mine)
-    yield Fence()
-    last: Decision = yield ReadDecision()
+    last = held
+    if last is None:
+        yield Fence()
+        last = yield ReadDecision()
     if last.batch >= batch:
         yield from _as_decided(last, batch, own)
+        if last.batch > batch:
+            raise BatchOutdated(
+                f"batch {batch}: batch {last.batch} of this query is written already. Its checkpointLocation was "
+                "deleted or is an old copy, or another driver of the same query is ahead of this one"
+            )
         return
     # By name and epoch: whoever gave one up that was not its own did not know whether it is two-phase.
     if not {each[:3] for each in own}.isdisjoint(each[:3] for each in last.given_up):
@@ -141,7 +156,11 @@ def abort_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
     if last.batch >= batch:
         yield from _as_decided(last, batch, own)
     elif own:
-        yield Decide(last._replace(given_up=tuple(dict.fromkeys([*last.given_up, *own]))))
+        if last.given_up:
+            # Whoever gave these up may have died over it. Once they are aborted, nobody can commit them, and they need
+            # not be remembered: or a batch that fails again and again would be too much for one record.
+            yield End(last.given_up, is_commit=False)
+        yield Decide(last._replace(given_up=own))
         yield End(own, is_commit=False)
 
 

@@ -38,6 +38,11 @@ class Chunk:
             raise RowError(f"row {row} of {len(self.topic)} has no topic: its column is null, and no option gives one")
         return sorted(pc.unique(self.topic).to_pylist())
 
+    def last_partition(self) -> int:
+        """The highest partition that a row names; -1 where none does."""
+        highest = None if self.partition is None else pc.max(self.partition).as_py()
+        return -1 if highest is None else int(highest)
+
     def of_topic(self, topic: str) -> "Chunk":
         """The rows of one topic."""
         if self.topic is None:

@@ -123,6 +123,10 @@ class _Task:
     async def write(self, chunk: Chunk) -> None:
         options = self._options
         counts = {topic: await self._partition_count(topic) for topic in chunk.topics(options.topic)}
+        for topic, count in counts.items():
+            if chunk.last_partition() >= count:  # The topic may have been widened since it was looked up.
+                self._here.forget_if_old(topic, 0)
+                counts[topic] = await self._partition_count(topic)
         assert self.sender is not None, "a task begins before it writes"
         for tp, rows in self._router.batches(chunk, options.topic, counts):
             await self.sender.send(tp, rows)
@@ -139,6 +143,7 @@ class _Task:
 
     async def _partition_count(self, name: str) -> int:
         cluster = self._here.coordinators.cluster
+        self._here.forget_if_old(name, self._options.metadata_age_max_ms)
         try:
             topic = await cluster.retrying([name], lambda: cluster.topic(name, may_create=True))
         except ProtocolError as refusal:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from millstream.config.setting import SettingError
 from millstream.pipelines.spark.sink.options import SinkOptions, check_schema, sink_options
 from millstream.pipelines.spark.sink.process import sink_process
-from millstream.pipelines.spark.sink.protocol import Plan, Transaction, abort_plan, commit_plan
+from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
 
 #: The one batch of a job that is not part of a query.
@@ -58,13 +58,13 @@ class _Sink:
         done = write_rows(sink_process(self.options), self.options, self.layout, query, rows, first, is_two_phase)
         return Written(query, done.transaction, done.records, done.size_bytes)
 
-    def _settle(self, query: str, plan: Plan, *, forget: bool = False) -> None:
+    def _commit(self, query: str, batch: int, mine: Sequence[Transaction]) -> None:
         here = sink_process(self.options)
-        driver = here.driver(query)
-        here.run(driver.carry_out(plan))
-        if forget:
-            with suppress(Exception):  # All is done; the decision that stays is only a waste of room.
-                here.run(driver.forget())
+        here.run(here.driver(query).commit(batch, mine))
+
+    def _abort(self, query: str, batch: int, mine: Sequence[Transaction]) -> None:
+        here = sink_process(self.options)
+        here.run(here.driver(query).carry_out(abort_plan(batch, mine)))
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
@@ -81,8 +81,8 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
-        self._is_known = bool(self.options.app_id)
-        self._query = self.options.app_id or f"job-{uuid4().hex}"
+        self._is_known = bool(self.options.writer)
+        self._query = self.options.writer or f"job-{uuid4().hex}"
         self._batch = self.options.version if self._is_known else _ONLY_BATCH
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -92,19 +92,31 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         mine = _transactions(_told(messages))
         if self.options.is_exactly_once and (mine or self._is_known):
-            self._settle(self._query, commit_plan(self._batch, mine), forget=not self._is_known)
+            with suppress(BatchOutdated):  # As with Delta's options of these names, a version that is not new is done.
+                self._commit(self._query, self._batch, mine)
+            self._forget()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         mine = _transactions(_told(messages))
         if self.options.is_exactly_once and mine:
-            self._settle(self._query, abort_plan(self._batch, mine))
+            self._abort(self._query, self._batch, mine)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Leave nothing of a job that nobody will ask for again."""
+        if self._is_known:
+            return
+        here = sink_process(self.options)
+        with suppress(Exception):  # All is done; the decision that stays is only a waste of room.
+            here.run(here.driver(self._query).forget())
+        here.dismiss(self._query)
 
 
 class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        query = self.options.app_id
+        query = self.options.writer
         if not query:
             context = TaskContext.get()
             query = (context.getLocalProperty(_QUERY_ID) if context is not None else None) or ""
@@ -114,9 +126,9 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
         if self.options.is_exactly_once and told:
-            self._settle(told[0].query, commit_plan(batchId, _transactions(told)))
+            self._commit(told[0].query, batchId, _transactions(told))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
         if self.options.is_exactly_once and _transactions(told):
-            self._settle(told[0].query, abort_plan(batchId, _transactions(told)))
+            self._abort(told[0].query, batchId, _transactions(told))
