@@ -126,7 +126,8 @@ class ClientConnection(FramedPeer):
         try:
             yield
         finally:
-            self.loop.call_soon(self._start_held)  # Not before the request that holds them has appended.
+            if not self.loop.is_closed():  # Else this is a coroutine that nobody ended, collected as garbage.
+                self.loop.call_soon(self._start_held)  # Not before the request that holds them has appended.
 
     def _is_for_brokers(self, frame: memoryview) -> bool:
         """Whether a broker that no client may see yet answers it: another broker asks, or somebody says who it is."""
