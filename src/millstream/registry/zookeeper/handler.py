@@ -20,13 +20,18 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
 
     running = True
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, first_word_s: float) -> None:
+        """A server that took a connection has ``first_word_s`` for its first word: while it starts it may never say it,
+        and kazoo waits for one that is alone as long as a session lasts.
+        """
         super().__init__()
         self.completion_queue = self.callback_queue = self
         self._loop = loop
         self._lock = threading.Lock()
         self._due: list[Callable[[], object]] = []
         self._connection: socket.socket | None = None
+        self._first_word_s = first_word_s
+        self._is_silent = False  #: the server, so far
 
     def put(self, function: Callable[[], object]) -> None:
         """Call on the loop, in the order of these calls; one wake-up serves all that are due."""
@@ -64,6 +69,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
         options["timeout"] = min(options["timeout"], CONNECT_TIMEOUT_S)
         made: socket.socket = super().create_connection(*args, **options)
         self._connection = made
+        self._is_silent = True
         return made
 
     def select(
@@ -73,12 +79,15 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
 
         kazoo asks four times for a request and its answer, and its own way is to make a selector each time.
         """
+        if self._is_silent and readers and timeout is not None:
+            timeout = min(timeout, self._first_word_s)
         poll = select.poll()
         for reader in readers:
             poll.register(reader, select.POLLIN)
         for writer in writers:
             poll.register(writer, select.POLLOUT)
         ready = {file for file, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        self._is_silent &= not (readers and ready)
         return (
             [reader for reader in readers if reader.fileno() in ready],
             [writer for writer in writers if writer.fileno() in ready],

@@ -76,7 +76,7 @@ def test_a_killed_server_that_comes_back_is_waited_for_and_loses_no_node(server:
         async with opened(server.address, "restart", PATIENT_SESSION_MS) as registry:
             session_id = registry.session_id
             await registry.create("/mine", b"1", ephemeral=True)
-            # A server that starts may take a connection and never answer, which costs a client its session.
+            # A server that starts may take a connection and never answer, which costs a third of the session's time.
             client = registry._client
             servers, client.hosts = client.hosts, [("127.0.0.1", free_ports(1)[0])]
             server.kill()
@@ -93,6 +93,33 @@ def test_a_killed_server_that_comes_back_is_waited_for_and_loses_no_node(server:
             assert (await registry.get("/mine")).data == b"2"
             assert (await registry.get("/other")).data == b"3"
             assert registry.session_id == session_id
+
+    asyncio.run(scenario())
+
+
+def test_a_lone_server_that_takes_a_connection_and_says_nothing_does_not_cost_the_session() -> None:
+    async def scenario() -> None:
+        came = asyncio.Event()
+        count = 0
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal count
+            count += 1
+            if count == 3:
+                came.set()
+            await reader.read()
+            writer.close()
+
+        mute = await asyncio.start_server(say_nothing, "127.0.0.1")
+        address = f"127.0.0.1:{mute.sockets[0].getsockname()[1]}"
+        opening = asyncio.create_task(
+            ZooKeeperRegistry.open(parse_ensemble(address), session_timeout_ms=1_500, connect_timeout_ms=2_500)
+        )
+        async with asyncio.timeout(2.4):  # Without a limit of our own the third would come after two sessions.
+            await came.wait()
+        with pytest.raises(RegistryFailure):
+            await opening
+        mute.close()
 
     asyncio.run(scenario())
 
