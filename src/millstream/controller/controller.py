@@ -22,7 +22,7 @@ from millstream.controller.outbox import Outbox, all_told
 from millstream.controller.reassignment import Move
 from millstream.controller.requests import Decision, requests
 from millstream.controller.turns import Turns
-from millstream.controller.writes import fence, writes
+from millstream.controller.writes import fence, transactions
 from millstream.model.clock import Clock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
@@ -31,14 +31,12 @@ from millstream.protocol.messages.alter_partition import AlterPartitionRequest, 
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from millstream.protocol.messages.stop_replica import StopReplicaResponse
 from millstream.registry.nodes import BROKER, BROKER_IDS, CONTROLLER, LOG_DIR_EVENTS, OVERRIDES, TOPICS, Assignment
-from millstream.registry.tree import Delete, NoNode, Op, Registry, RegistryError, RegistryFailure, Watch
+from millstream.registry.tree import Delete, NoNode, Registry, RegistryError, RegistryFailure, Watch
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Writes in one transaction; ZooKeeper takes a megabyte, and these are a few hundred bytes each.
-WRITES_PER_MULTI = 2_000
 #: How often the wait between failed attempts to be controller is doubled.
 BACKOFF_DOUBLINGS_MAX = 6
 #: How long a controller that stops tries to take its claim back.
@@ -411,15 +409,8 @@ class Controller:
         names = [change.name for change in decision.changes if isinstance(change, TopicCreated | TopicErased)]
         found = await self._registry.get_many([OVERRIDES.path(TOPICS, name) for name in names]) if names else []
         context.configured = {name for name, node in zip(names, found, strict=True) if node is not None}
-        ops: list[Op] = []
-        for change in decision.changes:
-            wanted = writes(context, change)
-            if len(ops) + len(wanted) > WRITES_PER_MULTI:
-                await self._registry.multi([fence(context), *ops])
-                ops = []
-            ops += wanted
-        if ops:
-            await self._registry.multi([fence(context), *ops])
+        for ops in transactions(context, decision.changes):
+            await self._registry.multi(ops)
         for change in decision.changes:
             context.replay(change)
         for broker_id, request in requests(context, decision, self.settings.inter_broker_listener_name):

@@ -1,6 +1,6 @@
 """Changes as writes to the registry."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,12 @@ from millstream.registry.nodes import (
 )
 from millstream.registry.tree import Check, Create, Delete, Op, Set
 
+#: How many writes go into one transaction, and how many bytes: ZooKeeper takes no request of a megabyte.
+WRITES_PER_MULTI = 2_000
+BYTES_PER_MULTI = 512 * 1024
+#: What a write takes besides its path and its data: lengths, flags, versions and access rights.
+OVERHEAD_BYTES = 128
+
 
 def fence(context: Context) -> Check:
     """Fails the write of a controller that is no longer one."""
@@ -41,6 +47,29 @@ def fence(context: Context) -> Check:
 def writes(context: Context, change: Change) -> list[Op]:
     """What the registry must do for ``change``, which is not replayed yet."""
     return _WRITES[type(change)](context, change)
+
+
+def transactions(context: Context, changes: Iterable[Change]) -> Iterator[list[Op]]:
+    """The writes for ``changes`` in transactions that the registry takes, each behind the fence.
+
+    What one change needs stays together, whatever its size: a topic too large for its node is refused by the registry.
+    """
+    ops: list[Op] = []
+    ops_bytes = 0
+    for change in changes:
+        wanted = writes(context, change)
+        wanted_bytes = sum(map(_bytes, wanted))
+        if ops and (len(ops) + len(wanted) > WRITES_PER_MULTI or ops_bytes + wanted_bytes > BYTES_PER_MULTI):
+            yield [fence(context), *ops]
+            ops, ops_bytes = [], 0
+        ops += wanted
+        ops_bytes += wanted_bytes
+    if ops:
+        yield [fence(context), *ops]
+
+
+def _bytes(op: Op) -> int:
+    return OVERHEAD_BYTES + len(op.path.encode()) + len(getattr(op, "data", b""))
 
 
 def _topic_created(context: Context, change: TopicCreated) -> list[Op]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from millstream.controller.controller import WRITES_PER_MULTI, Controller
+from millstream.controller.controller import Controller
 from millstream.controller.interface import NO_LEADER, ControllerSettings, MorePartitions, NewTopic
+from millstream.controller.writes import WRITES_PER_MULTI
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
