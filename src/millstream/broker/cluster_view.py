@@ -53,6 +53,8 @@ class ClusterView:
         self.topics: dict[str, Topic] = {}
         self._names: dict[Uuid, str] = {}
         self._controller_epoch = 0
+        #: This broker's registration that the controller knew of when it described the cluster.
+        self._broker_epoch = -1
 
     def update(self, told: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take over what the controller says of brokers and partitions; topics it does not name stay, unless it
@@ -61,6 +63,7 @@ class ClusterView:
         if told.controller_epoch < self._controller_epoch:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._controller_epoch = told.controller_epoch
+        self._broker_epoch = max(self._broker_epoch, told.broker_epoch)
         self.controller_id = told.controller_id
         self.brokers = {
             broker.id: {
@@ -87,6 +90,13 @@ class ClusterView:
                 if known is not None and known.leader_epoch < role.leader_epoch:
                     state = topic.partitions[role.partition_index] = copy(known)
                     state.leader, state.leader_epoch, state.isr = role.leader, role.leader_epoch, role.isr
+
+    def is_as_new_as(self, controller_epoch: int, broker_epoch: int) -> bool:
+        """Whether it came from that controller, or a later one, and after this broker had registered under that epoch.
+
+        Both tell of everything once: what such a view does not show, there is not any more.
+        """
+        return self._controller_epoch >= controller_epoch and self._broker_epoch >= broker_epoch
 
     def endpoints(self, listener: str) -> list[Endpoint]:
         """Where a client that came by ``listener`` finds the brokers: by the same one, where they have it."""

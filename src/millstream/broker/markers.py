@@ -152,12 +152,13 @@ class Markers:
     def _leader(self, partition: TopicPartition) -> int | ErrorCode:
         """The broker that leads it, or that there is no such partition any more.
 
-        Only a view that shows the transactions' own topic is whole, and what it does not show is gone.
+        A controller tells roles first, so we may coordinate already, or lead the partition itself, and know only what
+        the controller before told, or what was so before we were away.  What a view of today does not show is gone.
         """
-        topics = self._broker.cluster.topics
-        topic = topics.get(partition.topic)
-        state = None if topic is None else topic.partitions.get(partition.partition)
+        view, replicas = self._broker.cluster, self._broker.replicas
+        state = view.leadership(*partition)
         if state is not None:
             return state.leader
-        is_whole = TRANSACTION_STATE in topics
+        is_of_today = view.is_as_new_as(replicas.controller_epoch, replicas.told_epoch)
+        is_whole = is_of_today and TRANSACTION_STATE in view.topics and not replicas.of_topic(partition.topic)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_whole else ErrorCode.NOT_LEADER_OR_FOLLOWER

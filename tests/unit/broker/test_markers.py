@@ -4,8 +4,16 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+from millstream.broker.cluster_view import FULL, ClusterView
 from millstream.broker.markers import Marker, Markers
+from millstream.coordination.transactions.events import WriteMarkers
 from millstream.model.errors import ErrorCode
+from millstream.model.ids import TRANSACTION_STATE, TopicPartition
+from millstream.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from tests.unit.coordination.test_driver import Ground, on_virtual_time
 
 MARKER = Marker(producer_id=7, producer_epoch=0, is_commit=True, coordinator_epoch=0, version=0)
@@ -51,3 +59,36 @@ async def test_a_marker_that_the_replicas_do_not_take_in_time_is_to_be_written_a
     assert await markers_on(ground).write(MARKER, [ground.partition.topic_partition]) == {
         ground.partition.topic_partition: ErrorCode.REQUEST_TIMED_OUT
     }
+
+
+def told(controller_epoch: int, broker_epoch: int) -> UpdateMetadataRequest:
+    """All that a controller says of a cluster in which there is only the transactions' own topic."""
+    state = UpdateMetadataPartitionState(partition_index=0, leader=0, isr=[0], replicas=[0])
+    topic = UpdateMetadataTopicState(topic_name=TRANSACTION_STATE, topic_id=b"t" * 16, partition_states=[state])
+    return UpdateMetadataRequest(
+        controller_epoch=controller_epoch, broker_epoch=broker_epoch, type=FULL, topic_states=[topic]
+    )
+
+
+@on_virtual_time
+async def test_a_topic_is_gone_only_when_the_controller_that_told_our_roles_does_not_show_it() -> None:
+    """It may have been made under that controller, or while we were away, and be told of after our part in it."""
+    here: list[str] = []
+    replicas = SimpleNamespace(controller_epoch=2, told_epoch=70, of_topic=lambda topic: here)
+    broker = SimpleNamespace(id=0, cluster=ClusterView(), replicas=replicas)
+    markers = Markers(cast("Any", broker))
+    key = TopicPartition("orders", 0)
+
+    async def outcome() -> ErrorCode:
+        order = WriteMarkers("tx", 7, 0, True, 0, 0, frozenset({key}))
+        return (await markers.perform(order)).results[key]
+
+    for controller_epoch, broker_epoch in ((1, 60), (1, 70), (2, 60)):
+        broker.cluster = ClusterView()
+        broker.cluster.update(told(controller_epoch, broker_epoch))
+        assert await outcome() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.cluster.update(told(2, 70))
+    here.append("its part")
+    assert await outcome() is ErrorCode.NOT_LEADER_OR_FOLLOWER, "it is here, and yet to be shown"
+    here.clear()
+    assert await outcome() is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
