@@ -54,7 +54,7 @@ def settle(
             decision.announced.append(key)
         return
     isr = tuple(replica for replica in state.isr if replica not in unclean)
-    eligible = _eligible(context, key, partition, state, settings, unclean)
+    eligible = eligible_now(context, key, partition, settings, unclean)
     if partition.phase is Phase.ONLINE and state.leader in live:
         isr = tuple(replica for replica in isr if replica in live)
         if isr != state.isr:
@@ -73,15 +73,16 @@ def settle(
         decide(context, key, partition, settings, elected, live, decision, unclean)
 
 
-def _eligible(
+def eligible_now(
     context: Context,
     key: TopicPartition,
     partition: Partition,
-    state: PartitionState,
     settings: ControllerSettings,
-    unclean: Container[int],
+    unclean: Container[int] = NOBODY,
 ) -> tuple[int, ...]:
     """Who is eligible still; nobody where fewer must be in sync by now, for then records are committed without them."""
+    state = partition.state
+    assert state is not None
     least = min_in_sync(context, settings, key, partition.replicas)
     return eligible_after(state.eligible, state.isr, least, unclean)
 
@@ -105,7 +106,7 @@ def decide(
     assert before is not None
     replicas = partition.replicas if replicas is None else replicas
     is_nobody = elected.leader == NO_LEADER
-    everyone = dict.fromkeys((*before.isr, *_eligible(context, key, partition, before, settings, unclean)))
+    everyone = dict.fromkeys((*before.isr, *eligible_now(context, key, partition, settings, unclean)))
     lasting = [replica for replica in everyone if replica in replicas]
     state = PartitionState(
         elected.leader,
