@@ -431,6 +431,7 @@ class Broker:
                 each._replace(host=host_name()) if each.host in EVERY_INTERFACE else each for each in self.listening
             ]
         else:
+            load=self.settings.load_topics,
             listeners = [parse_listener(text) for text in advertised]
         return BrokerRegistration(
             endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in listeners),

@@ -185,6 +185,7 @@ class Controller:
         """Elect leaders of these partitions, or of all where it is needed; answered when this broker knows them."""
 
         async def elect(context: Context) -> list[PartitionOutcome]:
+            await self.settings.refresh()
             decision, outcomes = balance.elect_leaders(context, kind, partitions, self.settings)
             await self._carry_out(context, decision)
             return outcomes
@@ -195,6 +196,7 @@ class Controller:
         """Begin, replace or take back moves of partitions; answered when that is written."""
 
         async def begin(context: Context) -> list[PartitionOutcome]:
+            await self.settings.refresh()
             decision, outcomes = reassignment.reassign(
                 context, moves, self.settings, may_change_factor=may_change_factor
             )
@@ -297,6 +299,7 @@ class Controller:
     async def _take_over(self, context: Context) -> None:
         await load(self._registry, context)
         await self.settings.refresh()
+        await self.settings.load(list(context.topics))  # This broker may not have heard of the latest.
         self._context = context
         _log.info("broker %d is controller, epoch %d", context.controller_id, context.epoch)
         self._open_outboxes(context)
@@ -312,7 +315,6 @@ class Controller:
         if context is None:
             return
         now = await load_brokers(self._registry)
-        # A leader may have obeyed a setting before it went: we hear of it before we decide what it has committed.
         await self.settings.refresh()
         before = context.brokers
         gone = {number for number, broker in before.items() if number not in now or now[number].epoch != broker.epoch}
@@ -365,6 +367,7 @@ class Controller:
         new = sorted(key for key in failed - known if context.has_replica(key, broker_id))
         if new:
             known.update(new)
+            await self.settings.refresh()
             await self._carry_out(context, brokers.replicas_failed(context, new, self.settings))
 
     # Moves under way, and leaders where they should be.
@@ -413,6 +416,8 @@ class Controller:
             await self._registry.multi(ops)
         for change in decision.changes:
             context.replay(change)
+        if names:
+            await self.settings.load(names)
         for broker_id, request in requests(context, decision, self.settings.inter_broker_listener_name):
             self._outboxes[broker_id].put(request)
 

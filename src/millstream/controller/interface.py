@@ -16,7 +16,7 @@ LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
 
 
-async def _nothing() -> None:
+async def _nothing(*_: object) -> None:
     """There is nothing to catch up with."""
 
 
@@ -36,8 +36,11 @@ class ControllerSettings:
     min_in_sync: Callable[[str], int | None] = field(default=lambda topic: None)
     #: The least that leaders were told to go by since they registered; None where they were told nothing.
     min_in_sync_told: Callable[[], int | None] = field(default=lambda: None)
-    #: Catches up with every change of topics' settings that was made before the call.
+    #: Catches up with every change of settings that was made before the call.  A leader may have obeyed one before it
+    #: went: the controller hears of it before it decides who has all that was committed.
     refresh: Callable[[], Awaitable[None]] = field(default=_nothing)
+    #: Reads the settings of these topics, which came into being with them, unannounced.
+    load: Callable[[list[str]], Awaitable[None]] = field(default=_nothing)
     #: How often brokers are given back what they should lead; None for never.
     balance_interval_ms: int | None = None
     #: Which part of that others may lead before it is given back.

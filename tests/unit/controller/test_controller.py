@@ -19,7 +19,17 @@ from millstream.protocol.messages.stop_replica import StopReplicaRequest
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
-from millstream.registry.nodes import OVERRIDES, PARTITION_STATE, TOPIC, BrokerRegistration, Endpoint, TopicAssignment
+from millstream.registry.nodes import (
+    OVERRIDES,
+    PARTITION,
+    PARTITION_STATE,
+    PARTITIONS,
+    TOPIC,
+    BrokerRegistration,
+    Endpoint,
+    PartitionState,
+    TopicAssignment,
+)
 from millstream.registry.store import MEMORY
 from tests.simulation.loop import SimClock, SimLoop
 
@@ -36,7 +46,6 @@ class OwnBroker:
         self.failures: dict[type[Any], Exception] = {}
 
     async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
-        assert broker_id == 0
         await self.may_answer.wait()
         if self.failure is not None:
             failure, self.failure = self.failure, None
@@ -287,6 +296,65 @@ async def test_a_write_behind_its_back_makes_the_controller_read_everything_anew
     assert single.controller.epoch == 2
     (result,) = await single.controller.create_partitions([MorePartitions("orders", 2)])
     assert result.error_code == ErrorCode.NONE
+
+
+async def add_orders(single: Single, state: PartitionState) -> None:
+    """A topic of brokers 0 and 1, as an earlier controller left it."""
+    for path, data in (
+        (TOPIC.path("orders"), TOPIC.encode(TopicAssignment(bytes(15) + b"1", {0: (0, 1)}))),
+        (PARTITIONS.path("orders"), b""),
+        (PARTITION.path("orders", 0), b""),
+        (PARTITION_STATE.path("orders", 0), PARTITION_STATE.encode(state)),
+    ):
+        await single.registry.create(path, data)
+
+
+def test_a_setting_that_a_leader_may_have_obeyed_is_heard_of_before_its_disk_s_failure_is_judged() -> None:
+    """With fewer replicas that must be in sync, the leader committed records that nobody else has."""
+    least = {"told": 2, "heard": 2}
+
+    async def hear() -> None:
+        least["heard"] = least["told"]
+
+    async def scenario() -> None:
+        single = Single(settings=ControllerSettings(min_in_sync=lambda topic: least["heard"], refresh=hear))
+        await lay_out(single.registry)
+        other = single.tree.session()
+        await register_broker(other, 1, BrokerRegistration((Endpoint("PLAINTEXT", "other", 9092),), is_clean=True))
+        await add_orders(single, PartitionState(0, 4, (0,), controller_epoch=1, eligible=(1,)))
+        await register_broker(
+            single.registry, 0, BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),), is_clean=True)
+        )
+        await single.controller.start()
+        least["told"] = 1
+        await single.controller.replicas_failed(0, [TopicPartition("orders", 0)])
+        after = PARTITION_STATE.decode((await single.registry.get(PARTITION_STATE.path("orders", 0))).data)
+        assert (after.leader, after.isr, after.eligible) == (NO_LEADER, (0,), ())
+        await single.stop()
+
+    run(scenario())
+
+
+def test_a_new_controller_reads_the_settings_of_topics_that_its_broker_has_not_heard_of() -> None:
+    heard: dict[str, bool] = {}
+
+    async def hear(topics: list[str]) -> None:
+        heard.update(dict.fromkeys(topics, False))
+
+    async def scenario() -> None:
+        allowed = ControllerSettings(unclean_allowed=lambda topic: heard.get(topic, True), load=hear)
+        single = Single(settings=allowed)
+        await lay_out(single.registry)
+        await add_orders(single, PartitionState(1, 4, (1,), controller_epoch=1))
+        await register_broker(single.registry, 0, BrokerRegistration((Endpoint("PLAINTEXT", "localhost", 9092),)))
+        await single.controller.start()
+        after = PARTITION_STATE.decode((await single.registry.get(PARTITION_STATE.path("orders", 0))).data)
+        assert (after.leader, after.isr) == (NO_LEADER, (1,))
+        await single.controller.create_topics([NewTopic("payments")])
+        assert heard == {"orders": False, "payments": False}
+        await single.stop()
+
+    run(scenario())
 
 
 def test_deletion_may_be_switched_off() -> None:
