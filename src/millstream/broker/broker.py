@@ -44,7 +44,6 @@ from millstream.metrics.metric import Metrics
 from millstream.metrics.table import METRICS
 from millstream.metrics.throttle import Throttle
 from millstream.model.errors import ProtocolError
-from millstream.model.ids import TopicPartition
 from millstream.net.network import Server
 from millstream.net.peer import Limits
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
@@ -368,14 +367,15 @@ class Broker:
     # A log directory that fails while the broker runs.
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """Let whoever waits for its partitions look again, and have others lead them, or nobody."""
-        partitions = list(directory.logs)
-        self.replicas.wake(partitions)
-        report = asyncio.create_task(self._report_failed(partitions))
+        """In the next turn of the loop, for whoever found it out is in the midst of something."""
+        report = asyncio.create_task(self._give_up(directory))
         self._reports.add(report)
         report.add_done_callback(self._reports.discard)
 
-    async def _report_failed(self, partitions: list[TopicPartition]) -> None:
+    async def _give_up(self, directory: LogDirectory) -> None:
+        """End this broker's part in the directory's partitions, and have others lead them, or nobody."""
+        partitions = [key for key, log in directory.logs.items() if self.logs.get(key) is log]
+        self.replicas.give_up(partitions)
         try:
             if self.controller.is_active:
                 await self.controller.replicas_failed(self.id, partitions)

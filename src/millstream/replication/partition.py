@@ -114,6 +114,11 @@ class Partition:
         return min(max(unstable, log.start_offset), watermark)  # What was removed is undecided no more.
 
     @property
+    def is_offline(self) -> bool:
+        """Whether the log's directory is."""
+        return self.log is None or self.log.is_offline
+
+    @property
     def config(self) -> TopicConfig:
         return self._log().config
 
@@ -165,9 +170,10 @@ class Partition:
         """The log, whether this broker leads the partition or follows: consumers may read from either."""
         if current_leader_epoch != NO_EPOCH:
             self._fence(current_leader_epoch)
+        log = self._log()
         if self.role.part is Part.IDLE:
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self._log()
+        return log
 
     def _fence(self, current_leader_epoch: int) -> None:
         epoch = self.role.leadership.leader_epoch
@@ -307,7 +313,7 @@ class Partition:
     def outcome_of(self, offset: int, term: int) -> ErrorCode:
         """What to tell a producer who waited for everything below ``offset`` to be replicated, and does no longer."""
         if self.role.term != term:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.KAFKA_STORAGE_ERROR if self.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self._watermark < offset:
             return ErrorCode.REQUEST_TIMED_OUT
         leading, log = self.role.leading, self.log

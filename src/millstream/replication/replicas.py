@@ -96,12 +96,13 @@ class Replicas:
         """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
         return self._high_watermarks | {partition.topic_partition: partition.watermark_to_keep for partition in self}
 
-    def wake(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Let whoever waits for these partitions look again, for their logs have failed."""
+    def give_up(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Have no part in these any more, for their logs have failed; whoever waits for them is told."""
         for topic, index in topic_partitions:
             partition = self._topics.get(topic, {}).get(index)
-            if partition is not None:
-                self._purgatory.wake(partition)
+            if partition is not None and partition.is_offline:
+                partition.retire()
+                self.on_role(partition)
 
     # The controller's orders.
 

@@ -1,5 +1,6 @@
 """A partition as a follower has it: what it takes over, what it cuts, and what it knows when it leads."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -313,3 +314,16 @@ def test_a_broker_in_an_earlier_life_or_no_replica_at_all_is_not_counted() -> No
     with pytest.raises(ProtocolError, match="UNKNOWN_LEADER_EPOCH"):
         leader.partition.fetched_by(3, 1)
     assert leader.partition.high_watermark == 0
+
+
+def test_whoever_waits_for_replicas_hears_that_the_leaders_disk_has_failed() -> None:
+    leader, _ = pair()
+    term, end_offset = leader.partition.role.term, leader.write(acks=ALL_IN_SYNC).last_offset + 1
+    assert not leader.partition.is_settled(end_offset, term)
+    leader.log.directory.fail(OSError(errno.EIO, "it is gone"))
+    leader.partition.retire()
+    assert leader.partition.is_settled(end_offset, term)
+    assert leader.partition.outcome_of(end_offset, term) is ErrorCode.KAFKA_STORAGE_ERROR
+    for log in (leader.partition.leader_log, leader.partition.replica_log):
+        with pytest.raises(ProtocolError, match="KAFKA_STORAGE_ERROR"):
+            log()
