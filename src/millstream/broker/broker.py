@@ -66,6 +66,8 @@ SESSION_EVICTABLE_AFTER_MS = 120_000
 #: How many session time-outs a node of our id is waited for to go: a crashed broker's goes after one.
 STALE_NODE_PATIENCE = 2
 KNOWN_CHECK_MS = 60_000
+#: How long a broker that stops tries to tell of directories that failed.
+REPORT_S = 2.0
 #: How long what the controller has decided may take to be told here.
 NEWS_MS = 1_000
 
@@ -186,12 +188,12 @@ class Broker:
         self.controller = Controller(
             self.id, registry, self.clock, environment.random, self.channels, self._controller_settings()
         )
+        self.logs.on_failure = self._directory_failed
+        self._undo.append(self._report_no_more)
         await self._listen()
         await self._register(registry)
         await self.controller.start()
-        self._undo.append(self.controller.close)
-        self.logs.on_failure = self._directory_failed
-        self._undo.append(self._report_no_more)
+        self._undo += [self.controller.close, self._report_no_more]  # What is to be told is told before.
         await self._until_known()
         if not self.logs.has_kept:
             self.logs.losses_are_known()
@@ -387,7 +389,9 @@ class Broker:
     async def _report_no_more(self) -> None:
         self.logs.on_failure = lambda directory: None
         if self._reports:
-            await asyncio.wait(self._reports)
+            await asyncio.wait(self._reports, timeout=REPORT_S)
+        for report in list(self._reports):
+            report.cancel()
 
     # Settings.
 
@@ -414,6 +418,7 @@ class Broker:
             min_in_sync=self.settings.min_in_sync,
             min_in_sync_told=self.settings.min_in_sync_told,
             refresh=self.settings.refresh,
+            load=self.settings.load_topics,
             balance_interval_ms=(
                 config.get(cluster_settings.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS) * 1000
                 if config.get(cluster_settings.AUTO_LEADER_REBALANCE_ENABLE)
@@ -431,7 +436,6 @@ class Broker:
                 each._replace(host=host_name()) if each.host in EVERY_INTERFACE else each for each in self.listening
             ]
         else:
-            load=self.settings.load_topics,
             listeners = [parse_listener(text) for text in advertised]
         return BrokerRegistration(
             endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in listeners),

@@ -166,6 +166,7 @@ class Logs:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         if directory.has_lost:
+            self.has_kept = False
             self._note_kept(is_lost=True)
         self.on_failure(directory)
 
