@@ -18,6 +18,7 @@ from millstream.broker.detection import Detection
 from millstream.broker.environment import Environment
 from millstream.broker.forwarding import TIMEOUT_MS, ask_controller
 from millstream.broker.leaving import hand_over
+from millstream.broker.lives import Lives
 from millstream.broker.markers import Markers
 from millstream.broker.monitor import Monitor
 from millstream.broker.moves import Moves
@@ -78,6 +79,7 @@ class Broker:
     registry: Registry
     channels: BrokerChannels
     detection: Detection
+    lives: Lives
     logs: Logs
     replicas: Replicas
     replication: Replication
@@ -168,7 +170,8 @@ class Broker:
         self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
         await self.settings.start()
         self._undo.append(self.settings.close)
-        self._open_logs()
+        self.lives = Lives(registry, self.id)
+        self._open_logs(await self.lives.last())
         if is_new:
             adopted = await adoption.adopt(registry, self.id, self.logs)
             await self.settings.load_topics(adopted)
@@ -192,6 +195,7 @@ class Broker:
         self._undo.append(self._report_no_more)
         await self._listen()
         await self._register(registry)
+        await self.lives.begin(self.logs.life)
         await self.controller.start()
         self._undo += [self.controller.close, self._report_no_more]  # What is to be told is told before.
         await self._until_known()
@@ -208,7 +212,7 @@ class Broker:
             self.metrics_at = await monitor.listen(environment.network, parse_place(place))
         self._is_serving = True
 
-    def _open_logs(self) -> None:
+    def _open_logs(self, last_life: int | None) -> None:
         environment, config = self._environment, self._config
         self.logs = Logs(
             environment.files,
@@ -219,7 +223,7 @@ class Broker:
             config.get(settings.PRODUCER_ID_EXPIRATION_MS),
         )
         self._undo.append(self._close_logs)
-        self.logs.open()
+        self.logs.open(last_life)
         self.replicas = Replicas(
             self.id,
             self.logs,
@@ -385,6 +389,15 @@ class Broker:
                 await leave_notice(self.registry, self.id)
         except (ProtocolError, RegistryError) as refusal:  # Whoever is controller next tells every role, and hears it.
             logger.warning("the controller could not be told of %d failed replicas: %s", len(partitions), refusal)
+        if directory.has_lost:
+            await self._disown()
+
+    async def _disown(self) -> None:
+        """The directories note a loss themselves, but for one that cannot be written any more."""
+        try:
+            await self.lives.disown(self.logs.life)
+        except RegistryError as refusal:
+            logger.error("the registry could not be told that records may be lost here: %s", refusal)
 
     async def _report_no_more(self) -> None:
         self.logs.on_failure = lambda directory: None

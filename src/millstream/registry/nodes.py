@@ -253,6 +253,14 @@ def _read_settled(data: bytes) -> Mapping[int, int]:
     return {int(broker): epoch for broker, epoch in json.loads(data)["epochs"].items()} if data else {}
 
 
+def _encode_life(life: int) -> bytes:
+    return _json({"version": 1, "life": life})
+
+
+def _read_life(data: bytes) -> int:
+    return int(_object(data, 1)["life"])
+
+
 class ControllerClaim(NamedTuple):
     """The broker that is controller, and since when."""
 
@@ -337,6 +345,8 @@ BROKER_IDS = NodeType("/brokers/ids", _empty, _ignored)
 BROKER = NodeType("/brokers/ids/{}", _encode_broker, _read_broker)
 #: The registrations whose consequences for every partition are written; one that is not listed came since.
 SETTLED = NodeType("/brokers/settled", _encode_settled, _read_settled)
+#: How often a broker began to write to its log directories.
+LIFE = NodeType("/brokers/lives/{}", _encode_life, _read_life)
 TOPIC_NAMES = NodeType("/brokers/topics", _empty, _ignored)
 TOPIC = NodeType("/brokers/topics/{}", _encode_topic, _read_topic)
 PARTITIONS = NodeType("/brokers/topics/{}/partitions", _empty, _ignored)
@@ -360,6 +370,7 @@ LASTING_PATHS = (
     "/brokers",
     BROKER_IDS.path(),
     SETTLED.path(),
+    "/brokers/lives",
     TOPIC_NAMES.path(),
     "/brokers/seqid",
     "/config",

@@ -23,8 +23,8 @@ LOCK = ".lock"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
-#: Holds the boot id of the machine and the directories of the broker, while what is written is known to be kept; or
-#: that some was lost.
+#: Holds the boot id of the machine, the broker's life and its directories, while what is written is known to be kept;
+#: or that some was lost.
 KEPT = ".millstream_kept"
 _LOST = b"lost"
 
@@ -164,20 +164,23 @@ class LogDirectory:
     def mark_closed(self) -> None:
         self.files.replace(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
 
-    def has_kept(self, together: str) -> bool:
+    def has_kept(self, together: str, last_life: int | None) -> bool:
         """Whether all that was written is here: the last broker stopped cleanly, or the machine runs ever since.
 
-        ``together`` names all directories of the broker: where one was taken away, so were its records.
+        ``together`` names all directories of the broker: where one was taken away, so were its records.  ``last_life``
+        is the broker's last that is known, if any is: a copy of earlier days is of neither that one nor the next.
         """
         note = self._kept()
         if note is None:
-            return self.was_closed()
-        boot_id, _, names = note.decode(errors="replace").partition("\n")
-        return names == together and (boot_id == self.files.boot_id() != "" or self.was_closed())
+            return last_life is None and self.was_closed()
+        boot_id, _, rest = note.decode(errors="replace").partition("\n")
+        *life, names = rest.split("\n")
+        is_of_today = last_life is None or life in ([str(last_life)], [str(last_life + 1)])
+        return is_of_today and names == together and (boot_id == self.files.boot_id() != "" or self.was_closed())
 
-    def note_kept(self, together: str, *, is_lost: bool = False) -> None:
+    def note_kept(self, together: str, life: int, *, is_lost: bool = False) -> None:
         """Write down that nothing is missing from here on; or that something is, until somebody has heard of it."""
-        note = _LOST if is_lost else f"{self.files.boot_id()}\n{together}".encode()
+        note = _LOST if is_lost else f"{self.files.boot_id()}\n{life}\n{together}".encode()
         if note != self._kept():
             self.files.replace(f"{self.path}/{KEPT}", note)
 

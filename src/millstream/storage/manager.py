@@ -55,6 +55,8 @@ class Logs:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._checkpoints = 0
+        #: The broker's life, counted from its first; noted in every directory.
+        self.life = 0
         #: Whether every directory holds all that was ever written to it; known once they are open.
         self.has_kept = False
         #: Told once of each directory that goes offline, in the midst of whatever found it out: note it, act later.
@@ -65,12 +67,17 @@ class Logs:
 
     # Opening and closing.
 
-    def open(self) -> None:
-        """Lock every directory and load its partitions; DirectoryError when none, or another broker's, is left."""
+    def open(self, last_life: int | None = None) -> None:
+        """Lock every directory and load its partitions; DirectoryError when none, or another broker's, is left.
+
+        ``last_life`` is the broker's last before this one, as far as is known.
+        """
         self._lock()
+        self.life = (last_life or 0) + 1
         self.has_kept = True
         for directory in self._online():
             try:
+                self.has_kept &= directory.has_kept(self._together, last_life)
                 self._load(directory)
             except OSError as error:
                 directory.fail(error)
@@ -131,7 +138,6 @@ class Logs:
     def _load(self, directory: LogDirectory) -> None:
         files, path = directory.files, directory.path
         is_clean = directory.was_closed()
-        self.has_kept &= directory.has_kept(self._together)
         recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
         for name in files.list(path):
@@ -178,7 +184,7 @@ class Logs:
     def _note_kept(self, *, is_lost: bool) -> None:
         for directory in self.directories:
             try:
-                directory.note_kept(self._together, is_lost=is_lost)
+                directory.note_kept(self._together, self.life, is_lost=is_lost)
             except OSError as error:
                 if directory.failure is None:
                     directory.fail(error)

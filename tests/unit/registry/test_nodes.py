@@ -74,6 +74,7 @@ EXAMPLES = [
         b'"endpoints":["PLAINTEXT://localhost:9092"],"jmx_port":-1,"port":9092,'
         b'"host":"localhost","version":5,"timestamp":"0","clean":true,"min_insync_replicas":2}',
     ),
+    (nodes.LIFE, (3,), "/brokers/lives/3", 7, b'{"version":1,"life":7}'),
     (nodes.SETTLED, (), "/brokers/settled", {1: 70, 2: 64}, b'{"version":1,"epochs":{"1":70,"2":64}}'),
     (
         nodes.CONTROLLER,

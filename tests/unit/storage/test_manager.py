@@ -439,3 +439,29 @@ def test_whole_batches_that_are_damaged_are_missed_and_a_torn_one_is_not(tmp_pat
     assert reopened(lambda segment: os.truncate(segment, segment.stat().st_size - 3))
     assert not reopened(lambda segment: segment.write_bytes(segment.read_bytes()[:-3] + b"xyz"))
     assert not reopened(lambda segment: segment.write_bytes(b"?" * 200 + segment.read_bytes()[200:]))
+
+
+def test_directories_of_an_earlier_life_than_the_last_that_is_known_have_not_kept_everything() -> None:
+    files = MemoryFiles()
+
+    def reopened(last_life: int | None) -> Logs:
+        files.kill()
+        logs = Logs(files, SetClock(), ["/a"], lambda _: DEFAULTS, random.Random(0))
+        logs.open(last_life)
+        return logs
+
+    first = reopened(None)
+    first.losses_are_known()
+    assert first.life == 1
+    copy = files.read("/a/.millstream_kept")
+    assert reopened(None).has_kept, "it ended before it was counted"
+    second = reopened(1)
+    assert (second.has_kept, second.life) == (True, 2)
+    assert reopened(1).has_kept, "that one ended before it was counted"
+    third = reopened(2)
+    assert (third.has_kept, third.life) == (True, 3)
+    files.replace("/a/.millstream_kept", copy)
+    assert not reopened(3).has_kept, "a copy of the first life was brought back"
+    files.remove("/a/.millstream_kept")
+    files.replace("/a/.kafka_cleanshutdown", b"")
+    assert not reopened(4).has_kept, "one of the days before lives were counted"
