@@ -7,7 +7,7 @@ from random import Random
 from millstream.config.topic import TopicConfig
 from millstream.model.clock import Clock
 from millstream.model.errors import ProtocolError
-from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid, topic_name_fault
+from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.model.workers import Workers
 from millstream.storage import trimming
 from millstream.storage.checkpoint import (
@@ -19,15 +19,10 @@ from millstream.storage.checkpoint import (
 from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
 from millstream.storage.flush import flush_together
+from millstream.storage.folders import partition_of, topic_id_in
 from millstream.storage.log import Log
-from millstream.storage.meta import (
-    PARTITION_METADATA,
-    DamagedMeta,
-    MetaProperties,
-    decode_partition_metadata,
-    encode_partition_metadata,
-)
-from millstream.storage.moving import FUTURE_SUFFIX, Copy
+from millstream.storage.meta import PARTITION_METADATA, MetaProperties, encode_partition_metadata
+from millstream.storage.moving import FUTURE_SUFFIX, Copy, is_marked, mark_moved, mark_stayed
 from millstream.storage.recovery import LastKnown, load_log
 
 PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
@@ -54,6 +49,8 @@ class Logs:
         self._config_for = config_for
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
+        #: While directories are opened: logs that were being moved elsewhere.
+        self._marked: list[Log] = []
         self._checkpoints = 0
         #: The broker's life, counted from its first; noted in every directory.
         self.life = 0
@@ -83,6 +80,7 @@ class Logs:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
+        self._settle_moves()
         self.has_kept &= not any(each.failure or each.has_lost for each in self.directories)
         self._note_kept(is_lost=not self.has_kept)
         if all(directory.failure is not None for directory in self.directories):
@@ -144,17 +142,37 @@ class Logs:
             if name.endswith((trimming.DELETE_SUFFIX, FUTURE_SUFFIX)):
                 directory.doom(f"{path}/{name}", 0)
                 continue
-            topic_partition = _partition_of(name)
+            topic_partition = partition_of(name)
             if topic_partition is None:
                 continue
             known = LastKnown(recovery_points.get(topic_partition, 0), starts.get(topic_partition, 0), is_clean)
             try:
-                topic_id = _topic_id(files, f"{path}/{name}")
+                topic_id = topic_id_in(files, f"{path}/{name}")
                 log = load_log(directory, topic_partition, topic_id, self._config_for(topic_partition.topic), known)
             except NotADirectoryError:
                 continue
-            self._add(log)
+            if is_marked(log):
+                self._marked.append(log)
+            else:
+                self._add(log)
         directory.mark_open()
+
+    def _settle_moves(self) -> None:
+        """Of a log that was being moved when the last broker ended, let the copy count, as the mover would have."""
+        marked, self._marked = self._marked, []
+        for log in marked:
+            copy = self._logs.get(log.topic_partition)
+            try:
+                if copy is not None and copy.topic_id == log.topic_id and not copy.is_offline:
+                    _log.warning("%s was moved to %s: what is left of it is removed", log.folder, copy.folder)
+                    log.delete()
+                elif len(self._online()) == len(self.directories):
+                    mark_stayed(log)
+                    self._add(log)
+                else:
+                    _log.error("%s was being moved, perhaps to a directory that is offline: it is not used", log.folder)
+            except ProtocolError:
+                continue  # Its directory is offline now, which is known and was reported.
 
     def _add(self, log: Log) -> None:
         """Take the log in.  Where another directory has the partition too, the longer one counts until ``get`` is told
@@ -267,7 +285,7 @@ class Logs:
         try:
             if not directory.files.exists(folder):
                 return None
-            found = _topic_id(directory.files, folder)
+            found = topic_id_in(directory.files, folder)
             log = load_log(directory, topic_partition, found, config, LastKnown(0, 0, is_clean=False))
         except OSError as error:
             raise directory.fail(error) from error
@@ -291,6 +309,7 @@ class Logs:
         origin, made = copy.origin, copy.log
         directory, topic_partition = made.directory, made.topic_partition
         self.set_topic_id(made, origin.topic_id)
+        mark_moved(origin)
         try:
             directory.open_files.forget_folder(made.folder)
             directory.files.rename(made.folder, f"{directory.path}/{topic_partition}")
@@ -298,7 +317,9 @@ class Logs:
             known = LastKnown(made.end_offset, made.start_offset, is_clean=True)
             log = load_log(directory, topic_partition, origin.topic_id, origin.config, known)
         except OSError as error:
-            raise directory.fail(error) from error
+            refusal = directory.fail(error)
+            mark_stayed(origin)
+            raise refusal from error
         log.producers = origin.producers  # The same, and they know more than a snapshot tells.
         del origin.directory.logs[topic_partition], self._logs[topic_partition]
         self._add(log)
@@ -436,24 +457,6 @@ class Logs:
     def _write_recovery_points(self, directory: LogDirectory) -> None:
         points = {topic_partition: log.recovery_point for topic_partition, log in directory.logs.items()}
         directory.write_offsets(RECOVERY_POINTS, points, self._collect())
-
-
-def _partition_of(name: str) -> TopicPartition | None:
-    """The partition whose folder has this name; None for anything else, a folder being moved or removed included."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not partition.isascii() or not partition.isdigit() or topic_name_fault(topic) is not None:
-        return None
-    return TopicPartition(topic, int(partition))
-
-
-def _topic_id(files: Files, folder: str) -> Uuid:
-    try:
-        return decode_partition_metadata(files.read(f"{folder}/{PARTITION_METADATA}"))
-    except FileNotFoundError:
-        return ZERO_UUID
-    except DamagedMeta as damage:
-        _log.warning("%s/%s is damaged and is made anew: %s", folder, PARTITION_METADATA, damage)
-        return ZERO_UUID
 
 
 def _ignore(directory: LogDirectory) -> None:

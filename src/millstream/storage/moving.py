@@ -1,7 +1,8 @@
 """A log on its way to another directory: copied beside its use, and put in the other's place when it has everything.
 
 As in Kafka the copy lies in a folder that ends in ``-future``.  One that a broker finds at its start is of a move that
-did not end, and is removed: whoever still wants it asks again.
+did not end, and is removed: whoever still wants it asks again.  The origin is marked just before the copy takes its
+place, so that after a crash, or on a disk that failed just then, it is never taken for the log.
 """
 
 from typing import TYPE_CHECKING
@@ -9,14 +10,42 @@ from typing import TYPE_CHECKING
 from millstream.model.batch import HEADER_BYTES, header_at
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
-from millstream.storage.directory import LogDirectory
+from millstream.storage.directory import FULL, LogDirectory
 
 if TYPE_CHECKING:
     from millstream.storage.log import Log
 
 FUTURE_SUFFIX = "-future"
+#: In a folder whose log may lie in another directory by now.
+MOVED = ".millstream_moved"
 #: How much is copied before others have their turn.
 CHUNK_BYTES = 1024 * 1024
+
+
+def mark_moved(origin: "Log") -> None:
+    """From here on the log counts only where its copy is found nowhere.
+
+    A full disk may have no room for the mark; its logs may leave all the same.
+    """
+    try:
+        origin.directory.files.replace(f"{origin.folder}/{MOVED}", b"")
+    except OSError as error:
+        if error.errno not in FULL:
+            raise origin.directory.fail(error) from error
+
+
+def mark_stayed(log: "Log") -> None:
+    """The log's copy did not come into its place."""
+    try:
+        log.directory.files.remove(f"{log.folder}/{MOVED}")
+        log.directory.files.sync_folder(log.folder)
+    except OSError as error:
+        raise log.directory.fail(error) from error
+
+
+def is_marked(log: "Log") -> bool:
+    """Whether the log may lie elsewhere by now."""
+    return log.directory.files.exists(f"{log.folder}/{MOVED}")
 
 
 class Copy:
