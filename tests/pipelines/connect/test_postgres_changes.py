@@ -237,11 +237,29 @@ def test_the_slot_moves_on_though_only_other_tables_change(orders: TestDatabase,
             return found
 
         before = position()
+        reading.restart()  # It has just been moved on, and is not at once again.
+        orders.run("INSERT INTO noise SELECT generate_series(1, 1000)")
+        assert reading.all() == []
+        assert position() > before + 10_000
         orders.run("INSERT INTO noise SELECT generate_series(1, 1000)")
         assert not reading.plan()
-        assert position() > before + 10_000
         orders.run("INSERT INTO orders VALUES (6, 'six')")
         assert told(reading.all()) == [("c", 6, "six")]
+        reading.restart()
+        assert reading.all() == []
+
+
+def test_a_table_that_the_config_names_later_is_published(orders: TestDatabase, given: dict[str, str]) -> None:
+    orders.run("CREATE TABLE more (id INT PRIMARY KEY, item TEXT)")
+    filtered = {**given, "publication.autocreate.mode": "filtered", "table.include.list": r"public\.orders"}
+    with closing(Reading(PostgresSource, filtered)) as reading:
+        reading.all()
+        offsets = reading.offsets
+    with closing(Reading(PostgresSource, {**filtered, "table.include.list": r"public\.(orders|more)"})) as reading:
+        reading.offsets = offsets
+        reading.all()
+        orders.run("INSERT INTO more VALUES (1, 'one')")
+        assert told(reading.all()) == [("c", 1, "one")]
 
 
 def test_tables_change_their_columns_in_the_middle_of_the_stream(orders: TestDatabase, given: dict[str, str]) -> None:
@@ -331,6 +349,8 @@ def test_changes_alone_or_rows_alone_may_be_asked_for(orders: TestDatabase, give
         assert len(reading.all()) == 6
         orders.run("INSERT INTO orders VALUES (7, 'seven')")
         assert reading.all() == []
+        slots = orders.rows("SELECT slot_name FROM pg_replication_slots")
+        assert slots == [(given["slot.name"],)], "one that nobody reads would keep the server's log for ever"
 
 
 def test_a_slot_that_is_gone_is_said_and_nothing_is_passed_over(orders: TestDatabase, given: dict[str, str]) -> None:
@@ -339,6 +359,47 @@ def test_a_slot_that_is_gone_is_said_and_nothing_is_passed_over(orders: TestData
         orders.run(f"SELECT pg_drop_replication_slot('{given['slot.name']}')")
         with pytest.raises(Misconfigured, match="is gone, and with it the changes since"):
             reading.plan()
+
+
+@pytest.mark.parametrize("is_in_snapshot", [False, True])
+def test_a_slot_that_was_made_again_is_not_taken_for_the_one_before(
+    orders: TestDatabase, given: dict[str, str], is_in_snapshot: bool
+) -> None:
+    """As after a failover to a server that had none: what happened meanwhile is in no slot."""
+    with closing(Reading(PostgresSource, given)) as reading:
+        if is_in_snapshot:
+            reading.next(2)
+        else:
+            reading.all()
+        orders.run(f"SELECT pg_drop_replication_slot('{given['slot.name']}')")
+        orders.run("INSERT INTO orders VALUES (6, 'six')")
+        orders.run(f"SELECT pg_create_logical_replication_slot('{given['slot.name']}', 'pgoutput')")
+        with pytest.raises(Misconfigured, match="it was made again, or moved on by somebody else"):
+            reading.plan()
+
+
+def test_a_server_that_is_behind_what_was_read_is_another(orders: TestDatabase, given: dict[str, str]) -> None:
+    with closing(Reading(PostgresSource, given)) as reading:
+        reading.all()
+        reading.offsets = {place: {"lsn": offset["lsn"] + (1 << 40)} for place, offset in reading.offsets.items()}
+        with pytest.raises(Misconfigured, match="it is another server, or was brought back to an earlier time"):
+            reading.plan()
+
+
+def test_a_large_value_from_before_the_slot_is_not_lost_when_its_row_changes_during_the_snapshot(
+    orders: TestDatabase, given: dict[str, str]
+) -> None:
+    orders.run("ALTER TABLE orders ALTER COLUMN item SET STORAGE EXTERNAL")
+    orders.run("UPDATE orders SET item = repeat('x', 10000) WHERE id = 5")
+    with closing(Reading(PostgresSource, given)) as reading:
+        assert len(reading.next(2)) == 2
+        orders.run("UPDATE orders SET price = 7 WHERE id = 5")
+        records = reading.all()
+    assert [record.value["op"] for record in records if record.key["id"] == 5] == ["r", "u"]
+    assert [record.value["after"]["item"] for record in records if record.key["id"] == 5] == [
+        "x" * 10_000,
+        "__debezium_unavailable_value",
+    ]
 
 
 def test_a_server_that_crashes_and_comes_back_has_lost_nothing(

@@ -194,6 +194,8 @@ class TableEnvelopes:
             return self.style.placeholder
         if schema.type is Type.BYTES and schema.name is None:
             return self.style.placeholder.encode()
+        if schema.type is Type.ARRAY and schema.values is not None and schema.values.type is Type.STRING:
+            return [self.style.placeholder]
         return None if schema.optional else FALLBACKS.get(schema.type)
 
     def _value(self, op: str, before: Row | None, after: Row | None, origin: Origin) -> dict[str, Any]:

@@ -78,6 +78,11 @@ class Slot:
         if position is not None and position < lsn:
             self._session.rows("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
 
+    def drop(self) -> None:
+        """Nobody asks it for anything any more, and it must not keep the server's log from being cleared."""
+        which = "FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
+        self._session.rows(f"SELECT pg_drop_replication_slot(slot_name) {which}", (self.name,))
+
     def end(self, mark: bool = False) -> int:
         """The end of what is on disk; with a ``mark``, of everything that anybody has seen."""
         if mark:

@@ -53,6 +53,8 @@ class Touched:
         old = None if isinstance(change, Insert) else change.old
         names = [column.name for column in relation.columns]
         if self.table.key:
+            if isinstance(change, Update) and self._lacks(change, names):
+                return
             for row in (new, old):
                 if row is not None and (key := _picked(row, names, self.table.key, old)) is not None:
                     self._keys.add(key)
@@ -62,6 +64,11 @@ class Touched:
             self._rows[gone] -= 1
         if new is not None and (come := _picked(new, names, every, old)) is not None:
             self._rows[come] += 1
+
+    def _lacks(self, change: Update, names: list[str]) -> bool:
+        """Whether a large value is not in the change, so that only the row has it: then it comes as well."""
+        large = [name for name, value in zip(names, change.new, strict=True) if value is UNCHANGED]
+        return not change.is_full and not set(large) <= set(self.table.key)
 
     def takes(self, texts: Texts) -> bool:
         """Whether a row that was read, its columns in the table's order, is one of those; each is taken once."""

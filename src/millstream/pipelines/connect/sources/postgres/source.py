@@ -10,7 +10,7 @@ from millstream.pipelines.connect.errors import ConnectError, Misconfigured, Unr
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.postgres import sql
 from millstream.pipelines.connect.postgres.catalog import Catalog, Column, Table
-from millstream.pipelines.connect.postgres.pgoutput import Begin, Commit, Message, Relation, Truncate
+from millstream.pipelines.connect.postgres.pgoutput import Begin, Commit, Message, Relation, Truncate, lsn_text
 from millstream.pipelines.connect.postgres.types import Mapping as TypeMapping
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.sources.postgres import options
@@ -25,7 +25,11 @@ BLAMED = (
     ("database ", options.NAME.name),
 )
 
-
+#: While only others write, the slot is moved on so often, and sooner behind so much of the server's log, for what lies
+#: before its place is gone through each time.
+IDLE_S = 60.0
+IDLE_BYTES = 16 << 20
+ANEW = "reset the connector's offsets for a new snapshot"
 #: What those who run servers for others give in place of REPLICATION.
 MANAGED_ROLES = ("rds_replication", "rds_superuser", "cloudsqlsuperuser", "azure_pg_admin")
 RIGHTS = """
@@ -50,6 +54,8 @@ class PostgresSource(Source):
         self._slot = Slot(self._session, config[options.SLOT], config[options.PUBLICATION])
         self._catalog = Catalog(self._aside)
         self._choice = options.Choice(config)
+        self._is_widened = False
+        self._idle_s: float | None = None
         self._style = Style(
             config[options.PREFIX],
             config[options.NAME],
@@ -111,11 +117,12 @@ class PostgresSource(Source):
             if self.config[options.SNAPSHOT] in options.NEVER:
                 return {"lsn": lsn}
             return self._next_rows({"lsn": lsn, "snapshot": True, "table": ""}, limit)
-        if start.get("snapshot"):
-            return self._next_rows(start, limit)
-        if self.config[options.SNAPSHOT] == options.INITIAL_ONLY:
+        if not start.get("snapshot") and self.config[options.SNAPSHOT] == options.INITIAL_ONLY:
+            self._slot.drop()
             return start
-        return self._next_changes(start, limit)
+        self._widen()
+        position = self._held(start["lsn"])
+        return self._next_rows(start, limit) if start.get("snapshot") else self._next_changes(start, position, limit)
 
     def _begun(self) -> int:
         """A slot that keeps everything from now on, or from when it was made; what is published comes first."""
@@ -127,25 +134,46 @@ class PostgresSource(Source):
         position = self._slot.position()
         return self._slot.create() if position is None else position
 
-    def _next_changes(self, start: Offset, limit: int) -> Offset:
-        position = self._slot.position()
+    def _widen(self) -> None:
+        """Publish the tables that the config means by now, and did not when the publication was made."""
+        if not self._is_widened and self.config[options.AUTOCREATE] == "filtered" and self._slot.is_published():
+            self._slot.publish(self._chosen())
+        self._is_widened = True
+
+    def _held(self, lsn: int) -> int:
+        """Where the slot is; Misconfigured unless it gives everything behind ``lsn``, which nobody else moves it to."""
+        position, name = self._slot.position(), f"slot.name: the slot {self._slot.name}"
         if position is None:
+            raise Misconfigured(f"{name} is gone, and with it the changes since; {ANEW}")
+        if position > lsn:
             raise Misconfigured(
-                f"slot.name: the slot {self._slot.name} is gone, and with it the changes since; "
-                "reset the connector's offsets for a new snapshot"
+                f"{name} begins at {lsn_text(position)}, and changes were read up to {lsn_text(lsn)}: "
+                f"it was made again, or moved on by somebody else, and what is between is lost; {ANEW}"
+            )
+        return position
+
+    def _next_changes(self, start: Offset, position: int, limit: int) -> Offset:
+        end = self._slot.end()
+        if end < start["lsn"]:
+            raise Misconfigured(
+                f"database.hostname: changes were read up to {lsn_text(start['lsn'])}, and the server's log ends at "
+                f"{lsn_text(end)}: it is another server, or was brought back to an earlier time; {ANEW}"
             )
         if position < start["lsn"]:
             # A server that crashed may forget how far the slot was. A batch only starts behind what is safe.
             self._slot.advance(start["lsn"])
-        end = self._slot.end()
-        if end <= max(position, start["lsn"]):
+        passed_bytes = end - start["lsn"]
+        if not passed_bytes:
             return start
         commits = [lsn for lsn in self._slot.commits(end, limit) if lsn > start["lsn"]]
         if commits:
             return {"lsn": commits[-1]}
         # Others write, and nothing of it is ours: the server need not keep that, and no heartbeat is needed.
-        self._slot.advance(end)
-        return start
+        now_s = self._clock.monotonic_s()
+        if self._idle_s is not None and now_s - self._idle_s < IDLE_S and passed_bytes < IDLE_BYTES:
+            return start
+        self._idle_s = now_s
+        return {"lsn": end}
 
     def committed(self, partition: Partition, end: Offset) -> None:
         if not end.get("snapshot"):

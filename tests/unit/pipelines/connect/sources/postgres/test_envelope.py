@@ -16,6 +16,7 @@ COLUMNS = (
     Column("data", PgType("bytea")),
     Column("list", PgType("_int4", element=PgType("int4"))),
 )
+WORDS = Column("words", PgType("_text", element=PgType("text")))
 ORIGIN = Origin(5_000_000, 77, 12, 70)
 
 
@@ -51,6 +52,9 @@ def test_a_large_value_that_is_unchanged_is_named_where_it_is_text_and_else_null
     (record,) = envelopes().change(Update(1, None, False, ("1", UNCHANGED, UNCHANGED, UNCHANGED)), ORIGIN)
     placeholder = "__debezium_unavailable_value"
     assert record.value["after"] == {"id": 1, "item": placeholder, "data": placeholder.encode(), "list": None}
+    table = TableEnvelopes("public", "t", (COLUMNS[0], WORDS), ("id",), Style("p", "db"), lambda: 0)
+    (record,) = table.change(Update(1, None, False, ("1", UNCHANGED)), ORIGIN)
+    assert record.value["after"] == {"id": 1, "words": [placeholder]}
 
 
 def test_a_full_row_before_fills_in_what_is_unchanged() -> None:

@@ -32,6 +32,17 @@ def test_rows_that_changed_are_known_by_their_keys_old_and_new() -> None:
     assert [key for key in "1234567" if touched.takes(("anything", key))] == list("12345")
 
 
+def test_a_row_that_has_what_its_changes_have_not_comes_as_well() -> None:
+    """An update does not say what a large value is that it left alone: only the row does."""
+    touched = Touched(KEYED)
+    touched.add(Update(1, None, False, (UNCHANGED, "1")), RELATION)
+    touched.add(Update(1, (None, "9"), False, (UNCHANGED, "2")), RELATION)
+    touched.add(Update(1, ("full", "3"), True, (UNCHANGED, "3")), RELATION)
+    touched.add(Insert(1, ("large", "4")), RELATION)
+    touched.add(Update(1, None, False, (UNCHANGED, "4")), RELATION)
+    assert [key for key in "1234" if touched.takes(("large", key))] == list("34")
+
+
 def test_rows_without_a_key_are_known_by_what_they_are_and_how_many() -> None:
     touched = Touched(KEYLESS)
     touched.add(Insert(1, ("a", "1")), RELATION)
