@@ -164,6 +164,7 @@ class Mirror:
             values,
             is_both_ways=bool(self._value(s.ENABLED, target, source)),
         )
+        self._check_separator(flow)
         for setting in _PATTERNS:
             for pattern in flow[setting]:
                 try:
@@ -172,6 +173,13 @@ class Mirror:
                     name = self._name_of(setting, source, target)
                     self._refuse(name, f"{pattern!r} is no regular expression: {error}")
         return flow
+
+    def _check_separator(self, flow: Flow) -> None:
+        """A cluster's name must be found again in those of its topics, or what comes back is not known."""
+        separator = flow.policy.separator
+        for alias in (flow.source, flow.target):
+            if separator in alias and not isinstance(flow.policy, IdentityPolicy):
+                self._refuse(CLUSTERS, f"{alias!r} has the separator {separator!r} in it, which stands behind its name")
 
     def _bootstrap(self, alias: str) -> str:
         name = f"{alias}.{BOOTSTRAP}"
@@ -199,15 +207,13 @@ class Mirror:
             raise PipelineError(f"{given.origin}: {name.removesuffix(setting.name)}{error}") from None
 
     def _refuse_cycles(self) -> None:
-        """Under names that do not say where a topic is from, a record would go round for ever."""
+        """Where one flow of a way round does not say by its names where a topic is from, a record would never stop."""
         onward: dict[str, list[str]] = {}
         for flow in self.flows:
-            if isinstance(flow.policy, IdentityPolicy):
-                onward.setdefault(flow.source, []).append(flow.target)
-        for start in onward:
-            way = _way_round(onward, [start])
-            if way:
-                name = self._name_of(s.ENABLED, way[0], way[1])
+            onward.setdefault(flow.source, []).append(flow.target)
+        for flow in self.flows:
+            if isinstance(flow.policy, IdentityPolicy) and (way := _way_round(onward, [flow.source, flow.target])):
+                name = self._name_of(s.ENABLED, flow.source, flow.target)
                 self._refuse(name, f"a cycle, {' -> '.join(way)}, in which topics keep their names would never end")
 
     def _example(self) -> str:

@@ -88,6 +88,14 @@ def test_a_flow_survives_its_way_to_its_process() -> None:
             BOTH + "B->A.enabled=true\nreplication.policy.class=IdentityReplicationPolicy",
             "m.properties:5: A->B.enabled: a cycle, A -> B -> A, in which topics keep their names would never end",
         ),
+        (
+            BOTH + "B->A.enabled=true\nB->A.replication.policy.class=IdentityReplicationPolicy",
+            "m.properties:6: B->A.enabled: a cycle, B -> A -> B, in which topics keep their names would never end",
+        ),
+        (
+            BOTH.replace("B", "b.c"),
+            "m.properties:2: clusters: 'b.c' has the separator '.' in it, which stands behind its name",
+        ),
     ],
 )
 def test_what_will_not_do_is_told_in_a_line(text: str, said: str) -> None:
