@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from millstream.metrics.metric import Metrics
 from millstream.model.clock import Clock
 from millstream.pipelines.mirror.definition import Flow, Mirror
+from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.front import Display, Front
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import METRICS
@@ -47,6 +48,7 @@ class Flows:
         self._metrics = Metrics(METRICS)
         self._display = display
         self._clock = clock
+        self._left = len(jobs)
         self._supervisors = [
             Supervisor(
                 job,
@@ -63,7 +65,7 @@ class Flows:
         ]
 
     async def run(self, metrics_at: tuple[str, int] | None = None) -> None:
-        """Return when told to stop; PipelineError when a flow cannot go on: then the others end in good order."""
+        """Return when told to stop; PipelineError when a flow cannot go on, behind the end of all others."""
         front = Front(self._display, self._clock, self.progress, self._metrics, self._is_up, self.stop)
         async with front.open(metrics_at):
             ends = [asyncio.create_task(self._keep(each)) for each in self._supervisors]
@@ -79,9 +81,15 @@ class Flows:
     async def _keep(self, supervisor: Supervisor) -> None:
         try:
             await supervisor.keep_running()
+        except PipelineError as error:
+            if self._left > 1:
+                self._display.error(f"{supervisor.job.name}: {error}; it stays down, and the other flows go on")
+            raise
         except BaseException:
             self.stop()
             raise
+        finally:
+            self._left -= 1
 
     def _is_up(self) -> bool:
         return all(each.is_up for each in self._supervisors)
