@@ -11,7 +11,7 @@ import argparse
 
 from millstream.cli.failure import CommandFailed
 from millstream.cli.options import add_setting_option, not_negative
-from millstream.cli.pipeline.run import METRICS_HOST, add_watching_options
+from millstream.cli.pipeline.run import add_watching_options
 
 DEFAULT_CHECKPOINT = "millstream-checkpoints/mirror"
 
@@ -30,16 +30,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import asyncio
     import importlib.util
     import random
 
     from millstream.cli.pipeline.display import Terminal
+    from millstream.cli.pipeline.keeping import keep
     from millstream.model.clock import SystemClock
     from millstream.pipelines.mirror.definition import read_mirror
     from millstream.pipelines.mirror.supervising import Flows, jobs_of
     from millstream.pipelines.running.failures import PipelineError
-    from millstream.pipelines.running.lock import held
     from millstream.pipelines.running.restarts import Restarts
 
     try:
@@ -53,21 +52,8 @@ def run(args: argparse.Namespace) -> int:
             display.error(warning)
         jobs = jobs_of(mirror, args.file, args.checkpoint, args.master, dict(args.settings))
         clock = SystemClock()
-        before_s = clock.monotonic_s()
-
-        async def supervise() -> Flows:
-            flows = Flows(
-                jobs, display, lambda: Restarts(falls_max=args.restarts), clock, random.random, args.log_level
-            )
-            await flows.run(None if args.metrics_port is None else (METRICS_HOST, args.metrics_port))
-            return flows
-
-        try:
-            with held(args.checkpoint):
-                flows = asyncio.run(supervise())
-        finally:
-            display.done()
+        flows = Flows(jobs, display, lambda: Restarts(falls_max=args.restarts), clock, random.random, args.log_level)
+        keep(flows, display, clock, args.checkpoint, args.metrics_port)
     except PipelineError as error:
         raise CommandFailed(str(error)) from None
-    display.say(flows.progress.summary(clock.monotonic_s() - before_s))
     return 0

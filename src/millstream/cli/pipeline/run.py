@@ -20,7 +20,6 @@ from millstream.cli.options import (
 
 LOG_LEVELS = ("fatal", "error", "warn", "info", "debug")
 DEFAULT_EVERY_S = 10.0
-METRICS_HOST = "127.0.0.1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,15 +55,14 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import asyncio
     import importlib.util
     import random
 
     from millstream.cli.pipeline.display import Terminal
+    from millstream.cli.pipeline.keeping import keep
     from millstream.model.clock import SystemClock
     from millstream.pipelines.running.failures import PipelineError
     from millstream.pipelines.running.job import make_job
-    from millstream.pipelines.running.lock import held
     from millstream.pipelines.running.restarts import Restarts
     from millstream.pipelines.running.supervisor import Supervisor
 
@@ -82,21 +80,9 @@ def run(args: argparse.Namespace) -> int:
         )
         display = Terminal(job.name, every_s=args.every_s, quiet=args.quiet)
         clock = SystemClock()
-        before_s = clock.monotonic_s()
-
-        async def supervise() -> Supervisor:
-            supervisor = Supervisor(
-                job, display, Restarts(falls_max=args.restarts), clock, random.random, args.log_level
-            )
-            await supervisor.run(None if args.metrics_port is None else (METRICS_HOST, args.metrics_port))
-            return supervisor
-
-        try:
-            with held(job.checkpoint):
-                supervisor = asyncio.run(supervise())
-        finally:
-            display.done()
+        restarts = Restarts(falls_max=args.restarts)
+        supervisor = Supervisor(job, display, restarts, clock, random.random, args.log_level)
+        keep(supervisor, display, clock, job.checkpoint, args.metrics_port)
     except PipelineError as error:
         raise CommandFailed(str(error)) from None
-    display.say(supervisor.progress.summary(clock.monotonic_s() - before_s))
     return 0
