@@ -67,7 +67,7 @@ class Copying:
         self.starts += 1
         arguments = [self.broker.address, self.source, self.target, f"file://{self._checkpoint}"]
         arguments += [self._delivery, str(self.batch_records)]
-        arguments += [self._cluster.url if self._cluster else "local[2]"]
+        arguments += [self._cluster.url if self._cluster else "local[2]", str(self.starts)]
         with self._log.open("ab") as log:
             self._driver = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipelines.sink_driver", *arguments],
