@@ -61,7 +61,7 @@ def validate(given: Mapping[str, str | None]) -> dict[str, Any]:
     else:
         _check_creation(form)
     for option in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER):
-        _check_converter(form, option)
+        _check_converter(form, option, reads=issubclass(connector, Sink))
     _check_connector(form, connector)
     for key, text in given.items():
         if text is None:
@@ -254,7 +254,7 @@ def _check_predicate(form: Form, prefix: str) -> None:
         form.blame(f"{prefix}predicate", f"No predicate has the alias '{named}': {words}")
 
 
-def _check_converter(form: Form, option: Option[str | None]) -> None:
+def _check_converter(form: Form, option: Option[str | None], *, reads: bool) -> None:
     name = form.given.get(option.name, "").strip()
     if not name:
         return
@@ -262,7 +262,12 @@ def _check_converter(form: Form, option: Option[str | None]) -> None:
         found = plugins.header_converter(name) if option is HEADER_CONVERTER else plugins.converter(name)
         prefix = f"{option.name}."
         config = form.add(found.options, prefix)
-        if form.is_right(prefix + one.name for one in found.options):
+        if not form.is_right(prefix + one.name for one in found.options):
+            return
+        wrong = found.check(config, reads=reads)
+        for one, words in wrong.items():
+            form.blame(prefix + one, words)
+        if not wrong:
             found(config)
     except Exception as error:
         form.blame(option.name, _words(error))

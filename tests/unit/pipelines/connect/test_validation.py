@@ -118,6 +118,7 @@ def test_the_answer_has_connects_shape() -> None:
             "value.converter.schemas.enable",
         ),
         ({"value.converter": "AvroConverter", "value.converter.schema": "{"}, "value.converter"),
+        ({"value.converter": "AvroConverter", "value.converter.framing": "registry"}, "value.converter.framing"),
         ({"transforms": "a"}, "transforms.a.type"),
         ({"transforms": "a", "transforms.a.type": "NoSuch"}, "transforms.a.type"),
         ({"transforms": "a,a", "transforms.a.type": "Filter"}, "transforms"),
@@ -164,11 +165,29 @@ def test_what_must_be_given_is_asked_for() -> None:
         ({"topics": "", "topics.regex": "a.*", "errors.deadletterqueue.topic.name": "abc"}, ["topics.regex"]),
         ({"topics": "", "topics.regex": "("}, ["topics.regex"]),
         ({"batch.interval.ms": "-1"}, ["batch.interval.ms"]),
+        ({"value.converter": "AvroConverter"}, ["value.converter.schema"]),
         ({"consumer.override.auto.offset.reset": "middle"}, ["consumer.override.auto.offset.reset"]),
     ],
 )
 def test_a_sink_has_topics_one_way_and_none_of_them_for_dead_letters(changes: dict[str, str], wrong: list[str]) -> None:
     assert list(errors({**SINK, **changes})) == wrong
+
+
+def test_a_converter_is_asked_for_what_reading_needs_or_writing() -> None:
+    avro = {"key.converter": "AvroConverter", "value.converter": "AvroConverter"}
+    assert errors({**SOURCE, **avro}) == {}
+    framed = {**avro, "key.converter.framing": "registry", "value.converter.framing": "registry"}
+    schemas = {"key.converter.schema": '"string"', "value.converter.schema": '"string"'}
+    assert errors({**SINK, **framed, **schemas}) == {}
+    assert list(errors({**SINK, **framed})) == ["key.converter.schema", "value.converter.schema"]
+    assert list(errors({**SOURCE, **framed, **schemas})) == ["key.converter.framing", "value.converter.framing"]
+
+
+def test_how_batches_are_made_is_among_the_options() -> None:
+    sources = {told["name"] for told in definitions("FileSource")}
+    sinks = {told["name"] for told in definitions("FileSink")}
+    assert {"poll.interval.ms", "batch.max.rows"} <= sources - sinks
+    assert "batch.interval.ms" in sinks - sources
 
 
 def test_the_connector_looks_outside_only_when_the_rest_is_right() -> None:

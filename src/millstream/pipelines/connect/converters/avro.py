@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.config.setting import STRING, one_of
@@ -31,6 +32,8 @@ FRAMING = Option[str](
     group="Schemas",
     recommended=("none", "single-object", "registry"),
 )
+_UNREADABLE = "Avro cannot be read without its schema: give the converter one: schema"
+_UNWRITABLE = "framing=registry is only read: the id of a schema is the registry's to give"
 _SINGLE_OBJECT = b"\xc3\x01"
 _FINGERPRINT_BYTES = 8
 _REGISTRY_BYTES = 5
@@ -71,6 +74,14 @@ class AvroConverter(Converter):
         self._given = self._parsed(config[SCHEMA]) if config[SCHEMA] else None
         self._derived = PerSchema(lambda schema: AvroSchema(avro_of(schema), self._framing, schema))
 
+    @classmethod
+    def check(cls, config: Config, *, reads: bool) -> Mapping[str, str]:
+        if reads and not config[SCHEMA]:
+            return {SCHEMA.name: _UNREADABLE}
+        if not reads and config[FRAMING] == "registry":
+            return {FRAMING.name: _UNWRITABLE}
+        return {}
+
     def _parsed(self, text: str | None) -> AvroSchema:
         try:
             return AvroSchema(json.loads(text or ""), self._framing)
@@ -81,7 +92,7 @@ class AvroConverter(Converter):
         if value is None:
             return None
         if self._framing == "registry":
-            raise Misconfigured("framing=registry is only read: the id of a schema is the registry's to give")
+            raise Misconfigured(_UNWRITABLE)
         avro = self._given or self._of(schema)
         stream = io.BytesIO()
         stream.write(avro.prefix)
@@ -100,7 +111,7 @@ class AvroConverter(Converter):
         if data is None:
             return NOTHING
         if self._given is None:
-            raise Misconfigured("Avro cannot be read without its schema: give the converter one: schema")
+            raise Misconfigured(_UNREADABLE)
         stream = io.BytesIO(data)
         stream.seek(self._begin(data, self._given.prefix))
         try:

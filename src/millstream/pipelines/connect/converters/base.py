@@ -1,6 +1,6 @@
 """The contract of converters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from millstream.pipelines.connect.options import Config, Option
@@ -26,6 +26,11 @@ class Converter:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+
+    @classmethod
+    def check(cls, config: Config, *, reads: bool) -> Mapping[str, str]:
+        """What is wrong, by option, with a config whose options each are right: for one that reads, or that writes."""
+        return {}
 
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """The bytes of a value; None where the record shall have none, as a tombstone."""
