@@ -14,7 +14,7 @@ import pytest
 
 from tests.compatibility import apache_kafka
 from tests.compatibility.conftest import absent
-from tests.pipelines.connect.test_rest import REFUSALS, SOURCE, config, made
+from tests.pipelines.connect.test_rest import OWN_REFUSALS, REFUSALS, SOURCE, config, made
 from tests.pipelines.connect.workers import scripted_worker
 from tests.system.broker_process import BrokerProcess
 
@@ -36,7 +36,7 @@ listeners=http://127.0.0.1:{port}
 
 
 def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    data = None if body is None else json.dumps(body).encode()
+    data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
     headers = {"Content-Type": "application/json"} if data is not None else {}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers, method=method)
     try:
@@ -99,6 +99,8 @@ def test_apache_s_worker_refuses_in_the_same_words_and_each_takes_over_from_the_
         for method, path, body, status, message in REFUSALS:
             answer = ask(port, method, path, body)
             assert answer == (status, {"error_code": status, "message": message}), (method, path)
+        for method, path, body, status, _ in OWN_REFUSALS:
+            assert ask(port, method, path, body)[0] == status, (method, path, body)
         assert ask(port, "PUT", "/connectors/one/pause")[0] == 202
         assert ask(port, "DELETE", "/connectors/three")[0] == 204
     with scripted_worker(broker.address, tmp_path, GROUP) as api:

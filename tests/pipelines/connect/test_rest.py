@@ -103,17 +103,23 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("PUT", "/admin/loggers/none", {"level": "LOUD"}, 404, "invalid log level 'LOUD'."),
     ("PUT", "/admin/loggers/none", {}, 400, "Desired 'level' parameter was not specified in request."),
 ]
-#: What the other answers with 500, having tripped over it, or has no more.
+#: What it refuses in other words, having tripped over it.
 OWN_REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/connectors/none/tasks-config", None, 404, "Connector none not found"),
-    ("POST", "/connectors", '{"name": "x", ', 400, "The request's body is not JSON: Expecting property name"),
-    ("POST", "/connectors", "", 400, "The request's body is not JSON: "),
-    ("POST", "/connectors", "[]", 400, "The request's body must be a JSON object"),
-    ("POST", "/connectors", {"name": "x"}, 400, "The connector's config must be given as an object under 'config'"),
-    ("POST", "/connectors", {"name": "x", "confg": {}}, 400, "Unrecognized field 'confg'"),
-    ("POST", "/connectors", {"name": "x", "config": {"a": {}}}, 400, "The value of 'a' must be text, and is an object"),
-    ("POST", "/connectors", {"name": "x", "config": {"a": None}}, 400, "The value of 'a' must be text, and is null"),
-    ("POST", "/connectors", {**NAMED, "initial_state": "FLYING"}, 400, "The initial state 'FLYING' is none of RUNNING"),
+    ("POST", "/connectors", '{"name": "x", ', 500, "The request's body is not JSON: Expecting property name"),
+    ("POST", "/connectors", "", 500, "The request's body is not JSON: "),
+    ("POST", "/connectors", "[]", 500, "The request's body must be a JSON object"),
+    ("PUT", "/connectors/x/config", "{", 500, "The request's body is not JSON: "),
+    ("PATCH", "/connectors/x/config", "{", 500, "The request's body is not JSON: "),
+    ("PATCH", "/connectors/x/offsets", "{", 500, "The request's body is not JSON: "),
+    ("PATCH", "/connectors/x/offsets", {"offsets": 5}, 500, "The offsets must be a list of partitions"),
+    ("PATCH", "/connectors/x/offsets", {"x": 5}, 500, "Unrecognized field 'x'"),
+    ("PUT", "/admin/loggers/x", "{", 500, "The request's body is not JSON: "),
+    ("POST", "/connectors", {"name": "x"}, 500, "The connector's config must be given as an object under 'config'"),
+    ("POST", "/connectors", {"name": "x", "confg": {}}, 500, "Unrecognized field 'confg'"),
+    ("POST", "/connectors", {"name": "x", "config": {"a": {}}}, 500, "The value of 'a' must be text, and is an object"),
+    ("POST", "/connectors", {**NAMED, "initial_state": "FLYING"}, 500, "The initial state 'FLYING' is none of RUNNING"),
+    ("POST", "/connectors", {"name": "x", "config": {"a": None}}, 400, "Connector config {name=x"),
 ]
 
 
@@ -179,6 +185,8 @@ def test_a_config_is_put_patched_and_refused_with_all_that_is_wrong(api: Connect
     assert (changed.status, changed.document["config"]) == (200, {**config(other="2"), "name": "put"})
     patched = api.ask("PATCH", place, {"other": None, "more": 5})
     assert (patched.status, patched.document["config"]) == (200, {**config(more="5"), "name": "put"})
+    null = api.ask("PUT", place, config(other=None))
+    assert null.status == 400 and "other: Null value can not be supplied" in null.document["message"]
     wrong = api.ask("PUT", place, {"connector.class": SOURCE, "tasks.max": "many"})
     lines = wrong.document["message"].splitlines()
     assert wrong.status == 400
@@ -307,7 +315,7 @@ def test_a_source_s_offsets_are_shown_altered_and_reset_once_it_is_stopped(api: 
     assert api.ask("DELETE", place).document == refused.document
     assert api.ask("PUT", "/connectors/far/stop").status == 204
     assert api.ask("PATCH", place, {"offsets": [{"offset": {}}]}).status == 400
-    assert api.ask("PATCH", place, {"offsets": [{"partition": {}, "offset": 5}]}).status == 400
+    assert api.ask("PATCH", place, {"offsets": [{"partition": {}, "offset": 5}]}).status == 500
     altered = api.ask("PATCH", place, {"offsets": [there, {"partition": {"file": "y"}, "offset": None}]})
     assert altered.document == {"message": "The offsets for this connector have been altered successfully"}
     assert api.get(place) == {"offsets": [there]}

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from millstream.net.http import Page
 from millstream.pipelines.connect import validation
 from millstream.pipelines.connect.errors import Misconfigured
-from millstream.pipelines.connect.rest.exchange import Call, answer, nothing
+from millstream.pipelines.connect.rest.exchange import Call, answer, nothing, only
 from millstream.pipelines.connect.runtime.lifecycle import View
-from millstream.pipelines.connect.runtime.refusals import bad_request, not_found
+from millstream.pipelines.connect.runtime.refusals import bad_request, not_found, unreadable
 from millstream.pipelines.connect.runtime.showing import status_document
 from millstream.pipelines.connect.runtime.states import INITIAL, Target
 from millstream.pipelines.connect.runtime.worker import Worker
@@ -52,15 +52,14 @@ async def listed(api: "Api", call: Call) -> Page:
 
 async def create(api: "Api", call: Call) -> Page:
     """POST /connectors"""
-    document = call.document(parse_int=str, parse_float=str)
-    if unknown := sorted(document.keys() - CREATE_FIELDS):
-        raise bad_request(f"Unrecognized field {unknown[0]!r}: there are {', '.join(sorted(CREATE_FIELDS))}")
+    document = call.document(parse_int=str, parse_float=str, parse_constant=str)
+    only(CREATE_FIELDS, document)
     given = document.get("config")
     if not isinstance(given, dict):
-        raise bad_request("The connector's config must be given as an object under 'config'")
+        raise unreadable("The connector's config must be given as an object under 'config'")
     initial = document.get("initial_state")
     if initial is not None and str(initial).upper() not in INITIAL:
-        raise bad_request(f"The initial state {initial!r} is none of {', '.join(INITIAL)}")
+        raise unreadable(f"The initial state {initial!r} is none of {', '.join(INITIAL)}")
     name = str(document.get("name") or "").strip()
     config = _with_name(name, call.config(given))
     await _check(api, config)
@@ -91,7 +90,7 @@ async def put_config(api: "Api", call: Call) -> Page:
 async def patch_config(api: "Api", call: Call) -> Page:
     """PATCH /connectors/NAME/config: some of it changed, what is null taken out."""
     name = _name(call)
-    patched = {**api.worker.config(name), **call.config(may_be_null=True)}
+    patched = {**api.worker.config(name), **call.config()}
     given = {key: value for key, value in patched.items() if value is not None}
     await _check(api, given)
     await api.worker.put(name, given)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from millstream.net.http import Page
-from millstream.pipelines.connect.runtime.refusals import Refused, bad_request
+from millstream.pipelines.connect.runtime.refusals import Refused, unreadable
 
 JSON = "application/json"
 
@@ -33,24 +33,31 @@ class Call(NamedTuple):
         try:
             found = json.loads(self.body, **how)
         except ValueError as error:
-            raise bad_request(f"The request's body is not JSON: {error}") from None
+            raise unreadable(f"The request's body is not JSON: {error}") from None
         if not isinstance(found, dict):
-            raise bad_request("The request's body must be a JSON object")
+            raise unreadable("The request's body must be a JSON object")
         return found
 
-    def config(self, document: Any = None, *, may_be_null: bool = False) -> dict[str, Any]:
-        """The body, or a part of it, as a config: numbers and truth values stand for their text."""
-        found = self.document(parse_int=str, parse_float=str) if document is None else document
-        return {name: _text(name, value, may_be_null) for name, value in found.items()}
+    def config(self, document: Any = None) -> dict[str, Any]:
+        """The body, or a part of it, as a config: numbers and truth values stand for their text, null for None."""
+        found = self.document(parse_int=str, parse_float=str, parse_constant=str) if document is None else document
+        return {name: _text(name, value) for name, value in found.items()}
 
 
-def _text(name: str, value: Any, may_be_null: bool) -> str | None:
+def only(known: frozenset[str], document: Mapping[str, Any]) -> None:
+    """Refused when a document has other fields than these."""
+    if unknown := sorted(document.keys() - known):
+        raise unreadable(f"Unrecognized field {unknown[0]!r}: there are {', '.join(sorted(known))}")
+
+
+def _text(name: str, value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) or (value is None and may_be_null):
+    if isinstance(value, str | None):
         return value
-    kind = "null" if value is None else "an object" if isinstance(value, dict) else "a list"
-    raise bad_request(f"The value of {name!r} must be text, and is {kind}")
+    raise unreadable(
+        f"The value of {name!r} must be text, and is {'an object' if isinstance(value, dict) else 'a list'}"
+    )
 
 
 def answer(document: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Page:

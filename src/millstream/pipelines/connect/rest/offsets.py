@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.net.http import Page
 from millstream.pipelines.connect.job import Place
-from millstream.pipelines.connect.rest.exchange import Call, answer
-from millstream.pipelines.connect.runtime.refusals import bad_request
+from millstream.pipelines.connect.rest.exchange import Call, answer, only
+from millstream.pipelines.connect.runtime.refusals import bad_request, unreadable
 
 if TYPE_CHECKING:
     from millstream.pipelines.connect.rest.api import Api
+
+ALTER_FIELDS = frozenset({"offsets"})
+PLACE_FIELDS = frozenset({"partition", "offset"})
 
 
 async def get(api: "Api", call: Call) -> Page:
@@ -18,11 +21,13 @@ async def get(api: "Api", call: Call) -> Page:
 
 async def alter(api: "Api", call: Call) -> Page:
     """PATCH: some of them put elsewhere, what is null forgotten."""
-    given = call.document().get("offsets")
+    document = call.document()
+    only(ALTER_FIELDS, document)
+    given = document.get("offsets")
+    if not isinstance(given, list | None):
+        raise unreadable("The offsets must be a list of partitions and their offsets")
     if not given:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
-    if not isinstance(given, list):
-        raise bad_request("The offsets must be a list of partitions and their offsets")
     name = call.named["connector"]
     api.worker.config(name)
     kind = api.worker.kind(name).type
@@ -38,12 +43,13 @@ async def reset(api: "Api", call: Call) -> Page:
 
 def _place(document: Any, kind: str) -> Place:
     if not isinstance(document, dict):
-        raise bad_request("Each of the offsets must be an object with 'partition' and 'offset'")
+        raise unreadable("Each of the offsets must be an object with 'partition' and 'offset'")
+    only(PLACE_FIELDS, document)
     partition, offset = document.get("partition"), document.get("offset")
     if partition is None:
         raise bad_request(f"The partition for a {kind} connector offset cannot be null or missing")
     if not isinstance(partition, dict):
-        raise bad_request("The partition of an offset must be an object")
+        raise unreadable("The partition of an offset must be an object")
     if not isinstance(offset, dict | None):
-        raise bad_request("The offset of a partition must be an object or null")
+        raise unreadable("The offset of a partition must be an object or null")
     return {"partition": partition, "offset": offset}

@@ -21,6 +21,11 @@ def bad_request(message: str) -> Refused:
     return Refused(HTTPStatus.BAD_REQUEST, message)
 
 
+def unreadable(message: str) -> Refused:
+    """It cannot be told what is asked for: a fault of the server's, as Connect sees it."""
+    return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, message)
+
+
 def conflict(message: str) -> Refused:
     """Something stands in its way."""
     return Refused(HTTPStatus.CONFLICT, message)
