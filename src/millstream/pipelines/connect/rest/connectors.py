@@ -1,6 +1,7 @@
 """/connectors: made, shown, changed, paused, stopped, started again, deleted."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from millstream.pipelines.connect import validation
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.rest.exchange import Call, answer, nothing, only
 from millstream.pipelines.connect.runtime.lifecycle import View
-from millstream.pipelines.connect.runtime.refusals import bad_request, not_found, unreadable
+from millstream.pipelines.connect.runtime.refusals import Refused, bad_request, not_found, unreadable
 from millstream.pipelines.connect.runtime.showing import status_document
 from millstream.pipelines.connect.runtime.states import INITIAL, Target
 from millstream.pipelines.connect.runtime.worker import Worker
@@ -47,7 +48,11 @@ async def listed(api: "Api", call: Call) -> Page:
     if "expand" not in call.query:
         return answer(worker.names)
     shown: dict[str, Callable[[str], Any]] = {"status": partial(_status, worker), "info": partial(_info, worker)}
-    return answer({name: {word: show(name) for word, show in shown.items() if word in wanted} for name in worker.names})
+    found = {}
+    for name in worker.names:
+        with suppress(Refused):  # It is being made, or deleted, just now.
+            found[name] = {word: show(name) for word, show in shown.items() if word in wanted}
+    return answer(found)
 
 
 async def create(api: "Api", call: Call) -> Page:
