@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,12 @@ def test_brokers_that_are_away_hold_nobody_up_and_nothing_is_lost(tmp_path: Path
         api.wait_for(lambda: api.figure("batch_number", "works") > before)
         assert api.ask("PUT", "/connectors/works/pause").status == 202
         api.wait_for_state("works", "PAUSED", "PAUSED")
+
+
+def test_patches_that_come_at_once_are_all_taken(broker: BrokerProcess, tmp_path: Path) -> None:
+    patches = {f"key.{number}": str(number) for number in range(8)}
+    with scripted_worker(broker.address, tmp_path, "patches") as api, ThreadPoolExecutor(len(patches)) as beside:
+        make(api, "patched")
+        asked = [beside.submit(api.ask, "PATCH", "/connectors/patched/config", {k: v}) for k, v in patches.items()]
+        assert {each.result().status for each in asked} == {200}
+        assert patches.items() <= api.get("/connectors/patched/config").items()

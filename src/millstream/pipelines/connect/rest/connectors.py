@@ -94,11 +94,13 @@ async def put_config(api: "Api", call: Call) -> Page:
 
 async def patch_config(api: "Api", call: Call) -> Page:
     """PATCH /connectors/NAME/config: some of it changed, what is null taken out."""
-    name = _name(call)
-    patched = {**api.worker.config(name), **call.config()}
-    given = {key: value for key, value in patched.items() if value is not None}
-    await _check(api, given)
-    await api.worker.put(name, given)
+    name, patch = _name(call), call.config()
+    is_done = False
+    while not is_done:  # Whoever changes it while it is checked has gone first.
+        before = api.worker.config(name)
+        given = _with_name(name, {key: text for key, text in {**before, **patch}.items() if text is not None})
+        await _check(api, given)
+        is_done = await api.worker.replace(name, before, given)
     return answer(_info(api.worker, name))
 
 

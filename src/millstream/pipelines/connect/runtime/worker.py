@@ -111,6 +111,14 @@ class Worker:
             await self._write(configs.connector_entries(name, config, target))
             return is_new
 
+    async def replace(self, name: str, before: Config, config: Config) -> bool:
+        """Give a connector another config; False, and nothing done, when the one it has is not the one it had."""
+        async with self._fleet.locks[name]:
+            if self.config(name) != before:
+                return False
+            await self._write(configs.connector_entries(name, config))
+            return True
+
     async def delete(self, name: str) -> None:
         """Let a connector be no more; its offsets stay, as in Connect."""
         async with self._fleet.locks[name]:
