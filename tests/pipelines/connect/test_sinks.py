@@ -1,6 +1,7 @@
 """Sinks end to end: a process of their own, a real broker, real Spark."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_a_topic_is_in_its_file_once_whatever_is_killed_and_bad_records_among_th
     first, last = records_of(broker.address, letters)
     assert (first.value, last.value) == (b"no JSON", b"{")
     _check_context(first, topic)
+
+
+@pytest.mark.long
+def test_a_stop_does_not_wait_for_the_time_of_the_next_batch(
+    broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    topic, file = topics.new(), tmp_path / "out.txt"
+    topics.put(topic, ["one", "two"])
+    config = {"name": "seldom", "connector.class": "FileSink", "topics": topic, "file": str(file)}
+    with Connector(broker.address, tmp_path, {**config, "batch.interval.ms": "3600000"}) as seldom:
+        seldom.wait(lambda: seldom.records == 2, "the first batch")
+        told_s = time.monotonic()
+        seldom.stop()
+        assert time.monotonic() - told_s < 30
+    assert file.read_text() == "one\ntwo\n"
 
 
 def _check_context(letter: Found, topic: str) -> None:

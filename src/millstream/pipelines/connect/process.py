@@ -202,9 +202,12 @@ def _watch(
 
     for report in following.begin():
         tell(report)
-    while query.isActive and not gate.is_closed():
+    is_over = False
+    while query.isActive and not gate.is_closed() and not is_over:
         if stops.wait(LOOK_S):
             gate.close()
+            # Batches that have their times are waited for with nothing under way, and find the gate closed then.
+            is_over = _is_waiting(query)
         while not batches.ended.empty():
             take(batches.ended.get())
     query.stop()
@@ -214,6 +217,12 @@ def _watch(
     failure = query.exception()
     if failure is not None:
         raise failure
+
+
+def _is_waiting(query: StreamingQuery) -> bool:
+    """Whether it has ended its last batch, and waits for the time of the next."""
+    status = query.status
+    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"
 
 
 @contextmanager
