@@ -1,6 +1,6 @@
 """A sink as Spark writes to it: its topics as they are read, records made of their bytes, dead letters on the side."""
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain as chained
@@ -10,10 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from millstream.model.ids import TopicPartition
 from millstream.pipelines.connect.base import Batch
 from millstream.pipelines.connect.chain import SinkChain
 from millstream.pipelines.connect.errors import ConnectError, DataError
@@ -26,7 +32,7 @@ from millstream.pipelines.connect.spark.letters import options_of, send_letters,
 from millstream.pipelines.connect.spark.rows import raws
 from millstream.pipelines.connect.tolerance import Intolerable
 from millstream.pipelines.spark.options import SourceOptions, stream_options
-from millstream.pipelines.spark.planning import Document, to_document
+from millstream.pipelines.spark.planning import Document, Offsets, from_document, to_document
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import Plan, Transaction, abort_plan, commit_plan
 from millstream.pipelines.spark.source import MillstreamDataSource, StreamReader
@@ -58,17 +64,42 @@ class ConnectSink(MillstreamDataSource):
 
 
 class TopicsReader(StreamReader):
-    """Topics that may come later: what is not there yet is read from its beginning once it is."""
+    """Topics that may come later, from their beginning on, and that the config may change.
+
+    Where it names others than before, the new ones begin where they are told to (``startingOffsets``), and of those
+    that it names no more nobody says that they were lost.
+    """
 
     def __init__(self, options: SourceOptions, gate: Gate) -> None:
         super().__init__(options)
         self._gate = gate
+        #: Where partitions begin that no batch has had yet; for the first batch that this process plans.
+        self._told: Mapping[TopicPartition, int] = options.starting.offsets or {}
+        self._first: Document | None = None
 
     def initialOffset(self) -> Document:
         return to_document(self._options.starting.offsets or {})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return super().latestOffset(start, limit) if self._gate.may_plan() else start
+        if not self._gate.may_plan():
+            return start
+        if self._first is None:
+            self._first = start
+        elif start != self._first:
+            self._told = {}
+        return super().latestOffset(to_document(self._starts(start)), limit)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        stops = from_document(end)
+        starts = {tp: offset for tp, offset in self._starts(start).items() if tp in stops}
+        return super().partitions(to_document(starts), end)
+
+    def _starts(self, document: dict[str, Any]) -> Offsets:
+        selection = self._options.selection
+        known = {**self._told, **from_document(document)}
+        if selection.topics:
+            return {tp: offset for tp, offset in known.items() if tp.topic in selection.topics}
+        return {tp: offset for tp, offset in known.items() if selection.matches(tp.topic)}
 
 
 @dataclass
