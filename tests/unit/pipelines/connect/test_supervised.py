@@ -1,11 +1,13 @@
 """A connector's process, started and ended as its life says: real processes of a line or two."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from millstream.model.clock import SystemClock
+from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.reports import Batch
 from millstream.pipelines.connect.runtime.lifecycle import Phase
@@ -49,7 +51,9 @@ class Told:
                 await self.heard.wait()
 
 
-def supervised(script: str, *, first_s: float = 0.01, faults: list[Exception] | None = None) -> tuple[Supervised, Told]:
+def supervised(
+    script: str, *, first_s: float = 0.01, faults: list[Exception] | None = None, clock: Clock | None = None
+) -> tuple[Supervised, Told]:
     """A connector whose process runs this; the first starts meet these faults instead."""
     told = Told()
 
@@ -67,7 +71,7 @@ def supervised(script: str, *, first_s: float = 0.01, faults: list[Exception] | 
         command=command,
         env={},
         restarts=restarts,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         chance=lambda: 0.5,
     )
     return found, told
@@ -106,6 +110,32 @@ def test_it_is_started_again_until_what_fails_is_final() -> None:
         ]
         assert connector.life.view.connector_trace == "trace"
         await connector.close()
+
+    asyncio.run(scenario())
+
+
+def test_one_that_had_nothing_to_do_for_long_was_well_all_the_same() -> None:
+    class Hand:
+        now_s = 100.0
+
+        def now_ms(self) -> int:
+            return int(self.now_s * 1000)
+
+        def monotonic_s(self) -> float:
+            return self.now_s
+
+    async def scenario() -> None:
+        hand = Hand()
+        connector, told = supervised("tell(Started(1)); sys.stdin.read()", first_s=0.4, clock=hand)
+        connector.want(Target.STARTED)
+        for falls in (1, 2, 3):
+            await told.until(lambda: connector.life.phase is Phase.RUNNING)
+            hand.now_s += 3600
+            assert connector.pid is not None
+            os.kill(connector.pid, signal.SIGKILL)
+            await told.until(lambda falls=falls: connector.falls == falls)  # type: ignore[misc]
+        await connector.close()
+        assert [line.rpartition(" in ")[2] for line in told.lines] == ["0.3 s"] * 3, "each is as the first"
 
     asyncio.run(scenario())
 

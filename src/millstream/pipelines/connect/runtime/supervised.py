@@ -180,6 +180,7 @@ class Supervised:
         if isinstance(report, Started):
             is_other = report.tasks != self.tasks
             self.tasks = report.tasks
+            self._restarts.progressed(self._clock.monotonic_s())  # There may be nothing to do for long.
             if self.life.phase is Phase.STARTING:
                 self._follow(self.life.running(), None)
             elif is_other:
