@@ -41,8 +41,8 @@ def main() -> int:
         tell(Failed("the database is away", "Traceback: away", is_final=False))
         return 1
     if does == "breaks":
-        tell(Started(1))
-        tell(Failed("no such table", "Traceback: table", is_final=True))
+        tell(Started(int(job.config.get("failing", "1"))))
+        tell(Failed("no such table", "Traceback: table" + "." * int(job.config.get("words", "0")), is_final=True))
         return 1
     if does == "hangs":
         is_told(None)

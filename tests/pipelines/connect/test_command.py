@@ -14,6 +14,7 @@ from kafka_connect import KafkaConnect
 from tests.pipelines.connect.workers import ROOT, ConnectProcess, worker
 from tests.pipelines.processes import children_of, command_of
 from tests.pipelines.records import values_of
+from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
 #: Spark is started six times, on however busy a machine.
@@ -128,7 +129,7 @@ def _pids(running: ConnectProcess) -> set[int]:
     return {pid for pid in children_of(running.process.pid) if "connect.process" in command_of(pid)}
 
 
-def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, topics: Topics, tmp_path: Path) -> None:
     def said(*arguments: str) -> str:
         command = [sys.executable, "-m", "millstream", "connect", "--port", "0", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
@@ -141,6 +142,13 @@ def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, tmp_
     (tmp_path / "file").write_text("")
     in_file = said("-b", broker.address, "--data", str(tmp_path / "file" / "x"))
     assert re.fullmatch(r"millstream: --data .*: Not a directory\n", in_file)
+    topics.new(name="forgets-configs")
+    topics.new(2, name="splits-configs", settings={"cleanup.policy": "compact"})
+    for group, words in (
+        ("forgets", "must have cleanup.policy=compact, and has delete: in time, it would delete what it keeps"),
+        ("splits", "must have one partition, and has 2"),
+    ):
+        assert said("-b", broker.address, *data, "--group", group) == f"millstream: topic {group}-configs {words}\n"
 
 
 def test_one_worker_to_a_folder_and_to_a_port(broker: BrokerProcess, tmp_path: Path) -> None:

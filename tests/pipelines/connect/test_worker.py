@@ -145,3 +145,17 @@ def test_patches_that_come_at_once_are_all_taken(broker: BrokerProcess, tmp_path
         asked = [beside.submit(api.ask, "PATCH", "/connectors/patched/config", {k: v}) for k, v in patches.items()]
         assert {each.result().status for each in asked} == {200}
         assert patches.items() <= api.get("/connectors/patched/config").items()
+
+
+def test_many_tasks_with_long_traces_are_told_of(broker: BrokerProcess, tmp_path: Path) -> None:
+    """All together they are more than a broker takes at once."""
+
+    def told() -> int:
+        last = {each.key: each.value or b"" for each in records_of(broker.address, "verbose-status")}
+        tasks = (value for key, value in last.items() if (key or b"").startswith(b"status-task-"))
+        return sum(b'"FAILED"' in value and len(value) > 20_000 for value in tasks)
+
+    with scripted_worker(broker.address, tmp_path, "verbose") as api:
+        make(api, "verbose", "breaks", failing=80, words=20_000)
+        api.wait_for_state("verbose", "RUNNING", *["FAILED"] * 80)
+        api.wait_for(lambda: told() == 80)

@@ -30,7 +30,7 @@ class Store:
         self.offsets_topic = f"{group}-offsets"
         self._cluster = cluster
         self._clock = clock
-        self._configs = KeptTopic(cluster, f"{group}-configs", self.configs.replay, clock)
+        self._configs = KeptTopic(cluster, f"{group}-configs", self.configs.replay, clock, is_ordered=True)
         self._statuses = KeptTopic(cluster, f"{group}-status", self.statuses.replay, clock)
         self._offsets: dict[str, tuple[KeptTopic, Offsets]] = {}
         self._noted: dict[bytes, Entry] = {}
@@ -39,8 +39,9 @@ class Store:
 
     async def open(self) -> None:
         """Read it all; topics that are missing are made."""
-        await self._configs.open()
-        await self._statuses.open()
+        for topic in (self._configs, self._statuses):
+            await topic.open()
+            await topic.refresh()
         await self.offsets(self.offsets_topic)
         self._writing = asyncio.create_task(self._keep_writing())
 
@@ -61,15 +62,18 @@ class Store:
         """Read what configs say, whoever wrote it."""
         await self._configs.refresh()
 
-    async def offsets(self, topic: str) -> Offsets:
-        """What a topic of offsets says now."""
+    async def offsets(self, topic: str, *, to_end: bool = False) -> Offsets:
+        """What a topic of offsets says now, as far as transactions have ended.
+
+        ``to_end``: everything that was written before, for which those that are open now must end.
+        """
         if topic not in self._offsets:
             offsets = Offsets()
             kept = KeptTopic(self._cluster, topic, offsets.replay, self._clock)
             await kept.open()
             self._offsets.setdefault(topic, (kept, offsets))
         kept, offsets = self._offsets[topic]
-        await kept.refresh()
+        await kept.refresh(to_end=to_end)
         return offsets
 
     async def write_offsets(self, topic: str, entries: Sequence[Entry]) -> None:
