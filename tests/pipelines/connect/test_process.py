@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.pipelines.running.lock import held
 from tests.pipelines.connect.connectors import Connector
 
 
@@ -30,6 +31,14 @@ def test_a_config_that_cannot_work_is_final(tmp_path: Path, config: dict[str, st
     assert words in failed.message
     assert failed.is_final
     assert "\n" not in failed.message
+
+
+def test_a_connector_has_one_process_whatever_their_generations(tmp_path: Path) -> None:
+    second = Connector(_nobody(), tmp_path, {"name": "one", "connector.class": "GeneratorSource", "topic": "t"})
+    with held(second.job.home):  # By one that outlived its worker, in an earlier generation.
+        second.start(generation=5)
+        failed = second.fail()
+    assert failed.message.startswith("another process of connector one is about to end") and not failed.is_final
 
 
 def test_brokers_that_do_not_answer_are_worth_another_try(tmp_path: Path) -> None:

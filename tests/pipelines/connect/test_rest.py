@@ -40,7 +40,7 @@ def made(api: ConnectProcess, name: str, given: dict[str, Any], **more: str) -> 
 
 def job_of(folder: Path, name: str) -> dict[str, Any]:
     """What the connector's process was last told."""
-    [generation] = (folder / "data" / "connectors" / name).iterdir()
+    [generation] = (path for path in (folder / "data" / "connectors" / name).iterdir() if path.is_dir())
     found: dict[str, Any] = json.loads((generation / "job.json").read_text())
     return found
 

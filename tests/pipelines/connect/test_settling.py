@@ -26,9 +26,13 @@ async def _taken(driver: Driver, step: Step) -> Any:
 def test_what_was_decided_is_committed_and_the_rest_taken_back_but_not_others_work(
     broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
-    """One batch was decided and its driver died, one was only written, and another connector is in the middle."""
+    """One batch was decided and its driver died, one was only written, and others are in the middle of theirs.
+
+    One of them has the same name in another group of workers.
+    """
     topic = topics.new()
     old, other = (Job(broker.address, {"name": name}, str(tmp_path)) for name in ("settled", "settled-too"))
+    namesake = dataclasses.replace(old, group="elsewhere")
     here = sink_process(options_of(old))
 
     def written(job: Job, value: bytes, checkpoint: str) -> None:
@@ -45,10 +49,13 @@ def test_what_was_decided_is_committed_and_the_rest_taken_back_but_not_others_wo
     written(old, b"decided", "first")
     written(old, b"only written", "second")
     written(other, b"another's", "third")
+    written(namesake, b"a namesake's", "fourth")
     new = dataclasses.replace(old, generation=1)
     os.makedirs(new.folder)
     queries.settle(here, new)
     assert values_of(broker.address, topic) == [b"decided"]
     queries.settle(here, dataclasses.replace(other, generation=1))
     topics.put(topic, [b"later"])
+    assert values_of(broker.address, topic) == [b"decided"], "the namesake's is still open"
+    queries.settle(here, dataclasses.replace(namesake, generation=1))
     assert values_of(broker.address, topic) == [b"decided", b"later"]

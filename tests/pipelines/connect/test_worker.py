@@ -15,6 +15,7 @@ from tests.pipelines.records import records_of
 from tests.system.broker_process import BrokerProcess
 
 SOURCE = "tests.pipelines.connect.scripted.ScriptedSource"
+SINK = "tests.pipelines.connect.scripted.ScriptedSink"
 
 
 def make(api: ConnectProcess, name: str, does: str = "works", **more: Any) -> None:
@@ -106,6 +107,31 @@ def test_a_worker_started_again_has_every_connector_as_it_was(
             name: each["info"]["config"] for name, each in configs.items()
         }
         assert len(processes(api)) == 1
+
+
+def test_a_connector_that_became_another_makes_nothing_of_the_progress_before(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Though it did while it was stopped, and the worker was another one when it was started again."""
+
+    def generation() -> str:
+        [found] = (path.name for path in (tmp_path / "data" / "connectors" / "other").iterdir() if path.is_dir())
+        return found
+
+    with scripted_worker(broker.address, tmp_path, "others") as api:
+        make(api, "other")
+        api.wait_for_state("other", "RUNNING", "RUNNING")
+        before = generation()
+        assert api.ask("PUT", "/connectors/other/stop").status == 204
+        api.wait_for_state("other", "STOPPED")
+        changed = {"connector.class": SINK, "does": "works", "topics": "t"}
+        assert api.ask("PUT", "/connectors/other/config", changed).status == 200
+        assert api.stop() == 0
+        api.start()
+        assert generation() == before
+        assert api.ask("PUT", "/connectors/other/resume").status == 202
+        api.wait_for_state("other", "RUNNING", "RUNNING")
+        assert int(generation()) > int(before)
 
 
 def test_a_worker_told_twice_ends_at_once(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -44,16 +44,23 @@ class Job:
     #: As many at a time as there are tasks, on this machine, where it is empty.
     master: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
+    #: The group of workers that the connector is of.
+    group: str = "connect"
 
     @property
     def name(self) -> str:
         return self.config["name"]
 
     @property
+    def home(self) -> str:
+        """Where all generations are, and what a process holds while it works on any of them."""
+        name = quote(self.name, safe=" ").replace(".", "%2E")  # Any name is one folder's, and no other's.
+        return os.path.join(self.data, "connectors", name)
+
+    @property
     def folder(self) -> str:
         """Where this generation keeps its progress."""
-        name = quote(self.name, safe=" ").replace(".", "%2E")  # Any name is one folder's, and no other's.
-        return os.path.join(self.data, "connectors", name, str(self.generation))
+        return os.path.join(self.home, str(self.generation))
 
     @property
     def tasks_max(self) -> int:

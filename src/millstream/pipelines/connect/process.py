@@ -229,7 +229,8 @@ def _is_waiting(query: StreamingQuery) -> bool:
 def _alone(job: Job) -> Iterator[None]:
     """One process to a connector: another that is about to end is let end first."""
     try:
-        with held(job.folder):
+        with held(job.home):
+            os.makedirs(job.folder, exist_ok=True)
             yield
     except PipelineError as error:
         raise ConnectError(f"another process of connector {job.name} is about to end: {error}") from None

@@ -31,6 +31,7 @@ class Told:
     def __init__(self) -> None:
         self.batches: list[int] = []
         self.lines: list[str] = []
+        self.falls = 0
         self.heard = asyncio.Event()
 
     def changed(self, connector: Supervised) -> None:
@@ -39,6 +40,9 @@ class Told:
     def worked(self, connector: Supervised, batch: Batch) -> None:
         self.batches.append(batch.number)
         self.heard.set()
+
+    def fell(self, connector: Supervised) -> None:
+        self.falls += 1
 
     def said(self, connector: Supervised, line: str) -> None:
         self.lines.append(line)
@@ -92,6 +96,7 @@ def test_it_runs_ends_behind_its_batch_and_runs_again() -> None:
         await told.until(lambda: told.batches == [0, 1, 0, 1, 0])
         await connector.close()
         assert (connector.starts, connector.falls) == (3, 0)
+        assert told.falls == 0, "every process ended in good order"
 
     asyncio.run(scenario())
 
@@ -109,6 +114,7 @@ def test_it_is_started_again_until_what_fails_is_final() -> None:
             "no table",
         ]
         assert connector.life.view.connector_trace == "trace"
+        assert told.falls == 1, "of the processes, one ended otherwise"
         await connector.close()
 
     asyncio.run(scenario())
@@ -157,11 +163,12 @@ def test_a_wait_ends_when_somebody_wants_it_to() -> None:
 
 def test_what_is_called_off_before_it_began_leaves_no_process() -> None:
     async def scenario() -> None:
-        connector, _ = supervised("time.sleep(600)")
+        connector, told = supervised("time.sleep(600)")
         connector.want(Target.STARTED)
         connector.want(Target.STOPPED)
         assert connector.life.phase is Phase.ENDING
         await asyncio.wait_for(connector.settled(), TIMEOUT_S)
         assert connector.pid is None
+        assert told.falls == 1, "it was killed, and may have left something"
 
     asyncio.run(scenario())

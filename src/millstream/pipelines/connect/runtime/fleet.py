@@ -4,30 +4,34 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from millstream.metrics.metric import Labels
 from millstream.model.clock import Clock
 from millstream.pipelines.connect import job
+from millstream.pipelines.connect.errors import ConnectError
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.reports import Batch
 from millstream.pipelines.connect.runtime import metrics, statuses
 from millstream.pipelines.connect.runtime.configs import task_entries
 from millstream.pipelines.connect.runtime.generations import Generations
-from millstream.pipelines.connect.runtime.kinds import SOURCE, Kind, kind_of
+from millstream.pipelines.connect.runtime.kinds import CLASS, SOURCE, Kind, class_of, kind_of
+from millstream.pipelines.connect.runtime.leftovers import Leftovers
 from millstream.pipelines.connect.runtime.metrics import WorkerMetrics
 from millstream.pipelines.connect.runtime.showing import gone_entries, status_entries
 from millstream.pipelines.connect.runtime.states import State, Target
 from millstream.pipelines.connect.runtime.store import Store
-from millstream.pipelines.connect.runtime.supervised import Supervised
+from millstream.pipelines.connect.runtime.supervised import STOP_TIMEOUT_S, Supervised
 from millstream.pipelines.connect.settings import OFFSETS_TOPIC
+from millstream.pipelines.connect.spark import checkpoint
 from millstream.pipelines.running.restarts import Restarts
 
 logger = logging.getLogger(__name__)
 
 Config = Mapping[str, str]
-CLASS = "connector.class"
+#: How often one looks whether a process that outlived its worker has ended.
+LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Fleet:
         self,
         settings: WorkerSettings,
         store: Store,
+        leftovers: Leftovers,
         clock: Clock,
         chance: Callable[[], float],
         say: Callable[[str], None],
@@ -74,6 +79,7 @@ class Fleet:
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._settings = settings
         self._store = store
+        self._leftovers = leftovers
         self._clock = clock
         self._chance = chance
         self._say = say
@@ -82,8 +88,6 @@ class Fleet:
         self._following = asyncio.Lock()
         #: The configs that processes run with, or will.
         self._applied: dict[str, Config] = {}
-        #: Connectors that have become others, which make nothing of the progress so far.
-        self._others: set[str] = set()
         #: Deleted connectors whose processes have not ended yet.
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
@@ -117,9 +121,17 @@ class Fleet:
         for connector in self.connectors.values():
             connector.kill()
 
+    async def settled(self, name: str) -> None:
+        """Return once no process works on a connector, whoever started it, and nothing that one wrote is undecided."""
+        if connector := self.connectors.get(name):
+            await connector.settled()
+        if not await self._is_free(name):
+            raise TimeoutError(f"a process of connector {name} has outlived its worker and not ended yet")
+        await self._leftovers.ended(name)
+
     def begin(self, name: str) -> int:
         """A new generation: what its offsets say counts from now on, and no checkpoint."""
-        return self._generations.begin(name, self._clock.now_ms())
+        return self._generations.begin(name, class_of(self._applied[name]), self._clock.now_ms())
 
     def offsets_topic(self, config: Config) -> str:
         """Where the offsets of such a source are."""
@@ -144,8 +156,6 @@ class Fleet:
             self._note_status(connector)
             return
         if before is not None and before != config:
-            if before.get(CLASS) != config.get(CLASS):
-                self._others.add(name)
             connector.anew()
         if connector.life.target is not target:
             connector.want(target)
@@ -177,31 +187,48 @@ class Fleet:
         if before is not None:
             await before
         await connector.close()
-        await asyncio.to_thread(self._generations.forget, connector.name)
+        if await self._is_free(connector.name):
+            await asyncio.to_thread(self._generations.forget, connector.name)
         if self._leaving.get(connector.name) is asyncio.current_task():
             del self._leaving[connector.name]
+
+    async def _is_free(self, name: str) -> bool:
+        """Whether no process works on its progress; one that outlived its worker is given the time to end."""
+        deadline_s = self._clock.monotonic_s() + STOP_TIMEOUT_S
+        while not self._generations.is_free(name):
+            if self._clock.monotonic_s() >= deadline_s:
+                return False
+            await asyncio.sleep(LOOK_S)
+        return True
 
     async def _job(self, name: str) -> Job:
         """What a connector's process is to run now."""
         if leaving := self._leaving.get(name):
             await leaving
+        await self._leftovers.ended(name)
         config = self._applied[name]
-        generation = self._generations.current(name)
-        if generation is None or name in self._others:
+        generation = self._generations.current(name, class_of(config))
+        if generation is None:
+            if not self._generations.is_free(name):
+                raise ConnectError("a process of an earlier worker has not ended yet")
             generation = self.begin(name)
-            self._others.discard(name)
         is_source = self.kinds[name].type == SOURCE
         topic = self.offsets_topic(config)
-        return Job(
+        found = Job(
             bootstrap=self._settings.bootstrap,
             config={**self._settings.defaults, **config},
             data=self._settings.data,
             generation=generation,
-            offsets=(await self._store.offsets(topic)).of(name) if is_source else None,
             offsets_topic=topic if is_source else "",
             master=self._settings.master,
             conf=self._settings.conf,
+            group=self._settings.group,
         )
+        if not is_source:
+            return found
+        # Only who begins needs them, and needs the last: its checkpoint says where any other goes on.
+        offsets = await self._store.offsets(topic, to_end=checkpoint.query_id(found.folder) is None)
+        return replace(found, offsets=offsets.of(name))
 
     # What connectors tell.
 
@@ -225,6 +252,10 @@ class Fleet:
             if topic not in known:
                 known[topic] = self._clock.now_ms()
                 self._store.note([statuses.topic_entry(connector.name, topic, known[topic])])
+
+    def fell(self, connector: Supervised) -> None:
+        """A process of it has ended otherwise than in good order."""
+        self._leftovers.end(connector.name)
 
     def said(self, connector: Supervised, line: str) -> None:
         """Its process wrote a line to standard error."""

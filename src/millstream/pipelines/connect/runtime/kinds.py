@@ -12,6 +12,7 @@ from millstream.pipelines.connect.errors import ConnectError
 
 logger = logging.getLogger(__name__)
 
+CLASS = "connector.class"
 SOURCE = "source"
 SINK = "sink"
 UNKNOWN = "unknown"
@@ -26,11 +27,21 @@ class Kind(NamedTuple):
 
 async def kind_of(config: Mapping[str, str]) -> Kind:
     """The kind; a class of somebody else's is loaded beside the loop, for it may take its time."""
-    name = config.get("connector.class", "")
-    for plugin in plugins.PLUGINS:
-        if plugin.kind in (SOURCE, SINK) and name in (plugin.name, *plugin.aliases):
-            return Kind(plugin.kind.value, __version__)
-    return await asyncio.to_thread(_loaded, name)
+    name = config.get(CLASS, "")
+    own = _own(name)
+    return Kind(own.kind.value, __version__) if own is not None else await asyncio.to_thread(_loaded, name)
+
+
+def class_of(config: Mapping[str, str]) -> str:
+    """The class by the one name that it is listed under, whatever other name a config has for it."""
+    name = config.get(CLASS, "")
+    own = _own(name)
+    return own.name if own is not None else name
+
+
+def _own(name: str) -> plugins.Plugin | None:
+    own = (plugin for plugin in plugins.PLUGINS if plugin.kind in (SOURCE, SINK))
+    return next((plugin for plugin in own if name in (plugin.name, *plugin.aliases)), None)
 
 
 def _loaded(name: str) -> Kind:

@@ -30,6 +30,10 @@ class Watcher(Protocol):
         """It has ended a batch."""
         ...
 
+    def fell(self, connector: "Supervised") -> None:
+        """A process of it has ended otherwise than in good order; called before another is started."""
+        ...
+
     def said(self, connector: "Supervised", line: str) -> None:
         """Its process wrote a line to standard error."""
         ...
@@ -170,6 +174,8 @@ class Supervised:
             code = await child.ended()
         finally:
             self._child = None
+        if code:
+            self._watcher.fell(self)
         if failures:
             return failures[-1]
         return Fall(f"the connector's process {child.obituary(code)}", "\n".join(child.said), is_final=False)

@@ -13,6 +13,7 @@ from millstream.pipelines.connect.runtime import configs
 from millstream.pipelines.connect.runtime.entries import Entry
 from millstream.pipelines.connect.runtime.fleet import Fleet, WorkerSettings
 from millstream.pipelines.connect.runtime.kinds import SINK, Kind
+from millstream.pipelines.connect.runtime.leftovers import Leftovers
 from millstream.pipelines.connect.runtime.lifecycle import View
 from millstream.pipelines.connect.runtime.metrics import WorkerMetrics
 from millstream.pipelines.connect.runtime.refusals import bad_request, conflict, not_found
@@ -44,13 +45,16 @@ class Worker:
         self.settings = settings
         self.cluster = cluster
         self.store = Store(cluster, settings.group, clock)
-        self._fleet = Fleet(settings, self.store, clock, chance, say, restarts)
-        self._sinks = SinkOffsets(Coordinators(cluster))
+        coordinators = Coordinators(cluster)
+        self._leftovers = Leftovers(coordinators, settings.group, clock)
+        self._fleet = Fleet(settings, self.store, self._leftovers, clock, chance, say, restarts)
+        self._sinks = SinkOffsets(coordinators)
         self._catching_up: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Read what is kept, and have every connector be as it was wanted."""
         await self.store.open()
+        await self._leftovers.open()
         await self._fleet.follow()
 
     async def close(self) -> None:
@@ -58,6 +62,7 @@ class Worker:
         if self._catching_up is not None:
             self._catching_up.cancel()
         await self._fleet.close()
+        await self._leftovers.close()
         await self.store.close()
 
     def kill(self) -> None:
@@ -203,25 +208,26 @@ class Worker:
         """Have a stopped connector go on from elsewhere."""
         async with self._fleet.locks[name]:
             config = await self._stopped(name)
-            begin = partial(self._fleet.begin, name)
             if self.kind(name).type == SINK:
-                await self._sinks.alter(name, places, before=begin)
+                await self._sinks.alter(name, places, before=partial(self._fleet.begin, name))
                 return
             topic = self._fleet.offsets_topic(config)
-            entries = (await self.store.offsets(topic)).altered(name, places)
-            begin()
+            entries = (await self.store.offsets(topic, to_end=True)).altered(name, places)
+            self._fleet.begin(name)
             await self.store.write_offsets(topic, entries)
 
     async def reset_offsets(self, name: str) -> None:
         """Have a stopped connector begin from the beginning."""
         async with self._fleet.locks[name]:
             config = await self._stopped(name)
-            self._fleet.begin(name)
             if self.kind(name).type == SINK:
+                self._fleet.begin(name)
                 await self._sinks.reset(name)
                 return
             topic = self._fleet.offsets_topic(config)
-            await self.store.write_offsets(topic, (await self.store.offsets(topic)).reset(name))
+            entries = (await self.store.offsets(topic, to_end=True)).reset(name)
+            self._fleet.begin(name)
+            await self.store.write_offsets(topic, entries)
 
     async def _stopped(self, name: str) -> Config:
         config = self.config(name)
@@ -230,5 +236,5 @@ class Worker:
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
                 f"the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
             )
-        await self._supervised(name, f"Connector {name} not found").settled()
+        await self._fleet.settled(name)
         return config

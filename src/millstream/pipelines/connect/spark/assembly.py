@@ -57,11 +57,16 @@ def _rest(seconds: float) -> None:
     select.select([], [], [], seconds)
 
 
-def queries_prefix(name: str) -> str:
+def group_prefix(group: str) -> str:
+    """How the names of all queries of a group of workers begin: others may have connectors of the same names."""
+    return f"connect/{quote(group, safe='')}/"
+
+
+def queries_prefix(group: str, name: str) -> str:
     """How the names of all queries of a connector begin, whatever their generation."""
-    return f"connect/{quote(name, safe='')}/"
+    return f"{group_prefix(group)}{quote(name, safe='')}/"
 
 
 def query_of(job: Job, checkpoint: str) -> str:
     """Who writes: a generation of a connector that has a checkpoint with this id."""
-    return f"{queries_prefix(job.name)}{job.generation}/{checkpoint}"
+    return f"{queries_prefix(job.group, job.name)}{job.generation}/{checkpoint}"

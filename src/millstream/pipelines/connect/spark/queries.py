@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +11,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.client.groups import commit_offsets, committed_offsets
-from millstream.client.producing import list_open
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.job import Job, Place
@@ -25,16 +23,14 @@ from millstream.pipelines.connect.settings import (
     TOPICS,
     TOPICS_REGEX,
 )
-from millstream.pipelines.connect.spark import checkpoint
+from millstream.pipelines.connect.spark import checkpoint, leftovers
 from millstream.pipelines.connect.spark.assembly import JOB_OPTION, queries_prefix, query_of
 from millstream.pipelines.connect.spark.sink import ConnectSink
 from millstream.pipelines.connect.spark.source import ConnectSource
 from millstream.pipelines.spark.cluster import ClusterOrigin
 from millstream.pipelines.spark.options import stream_options
 from millstream.pipelines.spark.planning import Offsets, to_document
-from millstream.pipelines.spark.sink.coordinator import transactional_prefix
 from millstream.pipelines.spark.sink.process import SinkProcess
-from millstream.pipelines.spark.sink.protocol import settle_plan
 
 #: What a sink is given in a batch at most, over all partitions.
 BATCH_RECORDS = MAX_POLL_RECORDS.default
@@ -146,13 +142,10 @@ def commit_group(here: SinkProcess, job: Job, offsets: Offsets) -> None:
 
 def settle(here: SinkProcess, job: Job) -> None:
     """End what other generations of the connector have left open: it would hold readers back for ever."""
-    prefix = transactional_prefix(queries_prefix(job.name).rstrip("/"))
-    names = here.run(list_open(here.coordinators, f"{re.escape(prefix)}.*"))
-    root = transactional_prefix("").rstrip("/") + "/"
-    queries = {name[len(root) :].rsplit("/", 2)[0] for name in names if name.startswith(prefix)}
     mine = checkpoint.query_id(job.folder)
-    for query in sorted(queries - ({query_of(job, mine)} if mine else set())):
-        here.run(here.driver(query).carry_out(settle_plan()))
+    own = query_of(job, mine) if mine else None
+    queries = here.run(leftovers.open_queries(here.coordinators, queries_prefix(job.group, job.name)))
+    here.run(leftovers.settle([query for query in queries if query != own], here.driver))
 
 
 def forget_older(job: Job) -> None:
