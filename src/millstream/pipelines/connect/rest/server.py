@@ -118,7 +118,8 @@ async def _run(
     api = front.api = Api(worker, levels)
     turning = asyncio.create_task(_turn(worker))
     try:
-        await worker.open()
+        if not await _is_opened(worker, stops):
+            return
         for name, level in worker.store.configs.loggers.items():
             if level.upper() in LEVELS:
                 levels.set(name, level.upper())
@@ -137,6 +138,19 @@ async def _run(
         turning.cancel()
         worker.kill()
         api.close()
+
+
+async def _is_opened(worker: Worker, stops: "asyncio.Queue[int]") -> bool:
+    """Whether it was opened; no longer tried once told to stop, for brokers may be away."""
+    opening, told = asyncio.create_task(worker.open()), asyncio.create_task(stops.get())
+    try:
+        await asyncio.wait((opening, told), return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            opening.result()
+        return opening.done()
+    finally:
+        opening.cancel()
+        told.cancel()
 
 
 async def _turn(worker: Worker) -> None:

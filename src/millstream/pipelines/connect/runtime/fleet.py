@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from weakref import WeakValueDictionary
 
 from millstream.metrics.metric import Labels
 from millstream.model.clock import Clock
@@ -54,6 +54,16 @@ class WorkerSettings:
     command: Sequence[str] = job.COMMAND
 
 
+class Locks:
+    """A lock for each name, for as long as somebody holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def __getitem__(self, name: str) -> asyncio.Lock:
+        return self._held.setdefault(name, asyncio.Lock())
+
+
 class Fleet:
     """The connectors of a worker.
 
@@ -76,7 +86,7 @@ class Fleet:
         #: The topics that each connector uses, and since when.
         self.topics: dict[str, dict[str, int]] = {}
         #: One change of a connector at a time.
-        self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.locks = Locks()
         self._settings = settings
         self._store = store
         self._leftovers = leftovers
