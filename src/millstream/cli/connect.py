@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_setting_option(
         parser,
-        "what a connector's config says unless it says otherwise, such as value.converter=…; or a setting of Spark, "
-        "such as spark.driver.memory=1g; may be repeated",
+        "what a connector's config says unless it says otherwise, such as value.converter=…; a setting of Spark, "
+        "such as spark.driver.memory=1g; or config.providers=… and what is below it; may be repeated",
     )
     parser.add_argument(
         "--log-level", choices=LOG_LEVELS, default="fatal", help="what Spark logs (default: %(default)s)"
@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from millstream.client.wire import parse_addresses
+    from millstream.config.setting import SettingError
+    from millstream.pipelines.connect.providers import Providers, settings_of
     from millstream.pipelines.connect.rest.server import ServeOptions, serve
     from millstream.pipelines.running.child import surroundings
     from millstream.pipelines.running.failures import PipelineError
@@ -72,6 +74,12 @@ def run(args: argparse.Namespace) -> int:
     folders = [os.path.abspath(folder) for folder in filter(None, args.plugin_path.split(","))]
     sys.path[:0] = folders
     settings = dict(args.settings)
+    env = surroundings(os.environ, folders, args.log_level)
+    providers = settings_of(settings)
+    try:
+        Providers.of(providers, env)
+    except SettingError as error:
+        raise CommandFailed(str(error), exit_code=2) from None
     options = ServeOptions(
         bootstrap=bootstrap,
         addresses=addresses,
@@ -79,10 +87,13 @@ def run(args: argparse.Namespace) -> int:
         host=args.host,
         port=args.port,
         group=args.group,
-        defaults={name: value for name, value in settings.items() if not name.startswith("spark.")},
+        defaults={
+            name: value for name, value in settings.items() if not name.startswith("spark.") and name not in providers
+        },
         master=args.master,
         conf={name: value for name, value in settings.items() if name.startswith("spark.")},
-        env=surroundings(os.environ, folders, args.log_level),
+        providers=providers,
+        env=env,
     )
     try:
         with held(options.data, "--data", "these connectors"):

@@ -149,6 +149,8 @@ def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, topi
         ("splits", "must have one partition, and has 2"),
     ):
         assert said("-b", broker.address, *data, "--group", group) == f"millstream: topic {group}-configs {words}\n"
+    provider = said("-b", broker.address, *data, "-c", "config.providers=vault")
+    assert provider.startswith("millstream: config.providers.vault.class=: must be one of FileConfigProvider, ")
 
 
 def test_one_worker_to_a_folder_and_to_a_port(broker: BrokerProcess, tmp_path: Path) -> None:

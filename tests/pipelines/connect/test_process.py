@@ -33,6 +33,23 @@ def test_a_config_that_cannot_work_is_final(tmp_path: Path, config: dict[str, st
     assert "\n" not in failed.message
 
 
+def test_what_a_variable_stands_for_is_known_to_the_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKS", "hunter22")
+    providers = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    config = {"name": "wrong", "connector.class": "FileSource", "topic": "t", "file": "f", "tasks.max": "${env:TASKS}"}
+    wrong = Connector(_nobody(), tmp_path, config)
+    wrong.start(providers=providers)
+    failed = wrong.fail()
+    assert failed.message.startswith("tasks.max=[hidden]: must be") and failed.is_final
+    assert "hunter22" not in failed.trace
+    monkeypatch.delenv("TASKS")
+    wrong.start()
+    failed = wrong.fail()
+    assert failed.message == "tasks.max: ${env:TASKS}: there is no such key" and failed.is_final
+
+
 def test_a_connector_has_one_process_whatever_their_generations(tmp_path: Path) -> None:
     second = Connector(_nobody(), tmp_path, {"name": "one", "connector.class": "GeneratorSource", "topic": "t"})
     with held(second.job.home):  # By one that outlived its worker, in an earlier generation.

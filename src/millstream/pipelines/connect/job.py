@@ -44,6 +44,8 @@ class Job:
     #: As many at a time as there are tasks, on this machine, where it is empty.
     master: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
+    #: What the worker's settings say of config providers: variables are looked up by the process itself.
+    providers: Mapping[str, str] = field(default_factory=dict)
     #: The group of workers that the connector is of.
     group: str = "connect"
 

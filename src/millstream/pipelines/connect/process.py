@@ -8,8 +8,9 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,10 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.pipelines import running
 from millstream.pipelines.connect.base import Sink
-from millstream.pipelines.connect.errors import ConnectError
+from millstream.pipelines.connect.errors import ConnectError, Misconfigured
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.places import document_of
+from millstream.pipelines.connect.providers import Providers, without
 from millstream.pipelines.connect.reports import Failed, Report, encode
 from millstream.pipelines.connect.spark import checkpoint, queries
 from millstream.pipelines.connect.spark.assembly import class_of, config_of, source_of
@@ -110,14 +112,26 @@ def main() -> int:
     # PySpark logs, with the whole plan, what is told in a line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     stops = Stops()
+    secrets: set[str] = set()
     try:
-        job = Job.from_line(_line(sys.stdin.fileno()))
-        with _alone(job):
+        told = Job.from_line(_line(sys.stdin.fileno()))
+        with _alone(told):
+            job = _resolved(told, secrets)
+            secrets |= _passwords(job)
             _run(job, tell, stops)
     except Exception as error:
-        tell(failure_of(error))
+        tell(failure_of(error, secrets))
         return 1
     return 0
+
+
+def _resolved(job: Job, secrets: set[str]) -> Job:
+    """The job with what its config's variables stand for; that is added to what is not to be told."""
+    found = Providers.of(job.providers, os.environ).resolved(job.config)
+    secrets |= found.secrets
+    if found.errors:
+        raise Misconfigured("; ".join(f"{option}: {words}" for option, words in found.errors.items()))
+    return replace(job, config=found.config, providers={})
 
 
 def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
@@ -138,6 +152,11 @@ def _run(job: Job, tell: Callable[[Report], None], stops: Stops) -> None:
     _watch(query, batches, connector.following, tell, stops, gate)
     spark.streams.removeListener(batches)
     spark.stop()
+
+
+def _passwords(job: Job) -> set[str]:
+    """What the config says that must never be shown."""
+    return {job.config[it.name] for it in class_of(job).options if it.is_sensitive and it.name in job.config}
 
 
 class Prepared:
@@ -236,10 +255,11 @@ def _alone(job: Job) -> Iterator[None]:
         raise ConnectError(f"another process of connector {job.name} is about to end: {error}") from None
 
 
-def failure_of(error: BaseException) -> Failed:
-    """What to tell of an error."""
+def failure_of(error: BaseException, secrets: Iterable[str] = ()) -> Failed:
+    """What to tell of an error; nothing of these."""
     diagnosis = diagnose(error)
-    return Failed(diagnosis.message[:2000], trace_of(error)[:TRACE_CHARACTERS_MAX], diagnosis.is_final)
+    message, trace = without(secrets, diagnosis.message), without(secrets, trace_of(error))
+    return Failed(message[:2000], trace[:TRACE_CHARACTERS_MAX], diagnosis.is_final)
 
 
 def trace_of(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from millstream.pipelines.connect.errors import ConnectError, Misconfigured
 from millstream.pipelines.connect.options import CLASS, REQUIRED, Config, Option, parse
 from millstream.pipelines.connect.patterns import compile_pattern
 from millstream.pipelines.connect.plugins import Kind
+from millstream.pipelines.connect.providers import HIDDEN, Providers, without
 from millstream.pipelines.connect.settings import (
     CONNECTOR_CLASS,
     HEADER_CONVERTER,
@@ -30,10 +31,7 @@ from millstream.pipelines.connect.settings import (
 
 #: The names of kinds of values in forms, by their numbers in DescribeConfigs.
 _TYPES = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST", 8: "CLASS", 9: "PASSWORD"}
-_HIDDEN = "[hidden]"
-#: A shorter secret may be a part of any word, and is no secret.
-_SECRET_CHARACTERS_MIN = 4
-
+_NO_PROVIDERS = Providers()
 _PREDICATE = Option[str | None](
     "predicate", STRING, default=None, doc="The alias of the predicate that says which records are transformed."
 )
@@ -42,17 +40,19 @@ _NEGATE = Option[bool](
 )
 
 
-def validate(given: Mapping[str, str | None]) -> dict[str, Any]:
+def validate(given: Mapping[str, str | None], providers: Providers = _NO_PROVIDERS) -> dict[str, Any]:
     """What is right and wrong with a connector's config; Misconfigured when it names no connector that there is.
 
-    It may look outside, as far as the connector does to check itself.
+    It may look outside, as far as the connector does to check itself.  What variables stand for is checked, not shown.
     """
     name = given.get(CONNECTOR_CLASS.name)
     if not name:
         raise Misconfigured("Connector config contains no connector type")
     connector = plugins.connector(name.strip())
     said = {key: text for key, text in given.items() if text is not None}
-    form = Form(said)
+    resolved = providers.resolved(said)
+    form = Form(resolved.config, variables={key: said[key] for key in said if resolved.config[key] != said[key]})
+    form.secrets |= resolved.secrets
     form.add(SINK if issubclass(connector, Sink) else SOURCE)
     _check_steps(form, TRANSFORMS, "Transforms", Kind.TRANSFORMATION)
     _check_steps(form, PREDICATES, "Predicates", Kind.PREDICATE)
@@ -63,6 +63,8 @@ def validate(given: Mapping[str, str | None]) -> dict[str, Any]:
     for option in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER):
         _check_converter(form, option, reads=issubclass(connector, Sink))
     _check_connector(form, connector)
+    for key, words in resolved.errors.items():
+        form.blame(key, words)
     for key, text in given.items():
         if text is None:
             form.blame(key, "Null value can not be supplied as the configuration value.")
@@ -101,7 +103,7 @@ class Row:
             "name": option.name,
             "type": _TYPES[option.kind.code],
             "required": option.is_required,
-            "default_value": _HIDDEN if told and option.is_sensitive else told,
+            "default_value": HIDDEN if told and option.is_sensitive else told,
             "importance": option.importance,
             "documentation": option.doc,
             "group": option.group,
@@ -117,6 +119,9 @@ class Form:
     """A config as it is filled in: every option that it may have."""
 
     given: Mapping[str, str]
+    #: What to show of options in whose place something else is given.
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
     rows: dict[str, Row] = field(default_factory=dict)
     #: What is wrong with what is no option.
     stray: dict[str, list[str]] = field(default_factory=dict)
@@ -132,7 +137,8 @@ class Form:
             order = self._orders[shown.group] = self._orders.get(shown.group, 0) + 1
             wrong = errors.get(shown.name, [])
             text = self.given.get(shown.name) if wrong else _text(shown, config[shown])
-            self.rows[shown.name] = Row(shown, order, _HIDDEN if text and shown.is_sensitive else text, wrong)
+            text = HIDDEN if text and shown.is_sensitive else self.variables.get(shown.name, text)
+            self.rows[shown.name] = Row(shown, order, text, wrong)
         return Config(below(self.given, prefix), values)
 
     def blame(self, name: str, words: str) -> None:
@@ -149,16 +155,13 @@ class Form:
 
     def answer(self, name: str) -> dict[str, Any]:
         """The form in Connect's shape."""
-        secrets = [
-            self.given[row.option.name]
-            for row in self.rows.values()
-            if row.option.is_sensitive and len(self.given.get(row.option.name, "")) >= _SECRET_CHARACTERS_MIN
-        ]
+        own = {self.given.get(row.option.name, "") for row in self.rows.values() if row.option.is_sensitive}
+        secrets = own | self.secrets
         configs: list[dict[str, Any]] = [
             {"definition": None, "value": _value(key, None, (), errors)} for key, errors in self.stray.items()
         ]
         for row in self.rows.values():
-            errors = [_without(secrets, words) for words in row.errors]
+            errors = [without(secrets, words) for words in row.errors]
             value = _value(row.option.name, row.value, row.option.recommended, errors)
             configs.append({"definition": row.definition, "value": value})
         return {
@@ -186,12 +189,6 @@ def _text(option: Option[Any], value: Any) -> str | None:
 def _words(error: Exception) -> str:
     """What it says; of an error that is none of ours, a user's plugin's perhaps, also what it is."""
     return str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
-
-
-def _without(secrets: Iterable[str], words: str) -> str:
-    for secret in secrets:
-        words = words.replace(secret, _HIDDEN)
-    return words
 
 
 def _check_steps(form: Form, listing: Option[tuple[str, ...]], group: str, kind: Kind) -> None:

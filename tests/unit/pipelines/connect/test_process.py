@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.pipelines.connect.process import Batches, _watch
+from millstream.pipelines.connect.process import Batches, _watch, failure_of
 from millstream.pipelines.connect.reports import Report, Started
 from millstream.pipelines.connect.spark.gate import Gate
 
@@ -67,3 +67,12 @@ def test_a_stop_waits_for_what_is_under_way_and_not_for_the_time_of_the_next_bat
     assert told == [Started(1)]
     with pytest.raises(StopIteration):
         next(query._statuses)
+
+
+def test_what_is_secret_is_not_told_of_a_failure() -> None:
+    try:
+        raise ValueError("no login for anna with hunter22")
+    except ValueError as error:
+        failed = failure_of(error, {"hunter22"})
+    assert failed.message == "ValueError: no login for anna with [hidden]"
+    assert "hunter22" not in failed.trace and "[hidden]" in failed.trace

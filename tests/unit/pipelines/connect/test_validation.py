@@ -10,6 +10,7 @@ from millstream.config.setting import INT, PASSWORD, STRING
 from millstream.pipelines.connect.base import Sink, Source
 from millstream.pipelines.connect.errors import Misconfigured, Unreachable
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.providers import Providers
 from millstream.pipelines.connect.transforms.base import Transform
 from millstream.pipelines.connect.validation import definitions, validate
 
@@ -181,6 +182,22 @@ def test_a_converter_is_asked_for_what_reading_needs_or_writing() -> None:
     assert errors({**SINK, **framed, **schemas}) == {}
     assert list(errors({**SINK, **framed})) == ["key.converter.schema", "value.converter.schema"]
     assert list(errors({**SOURCE, **framed, **schemas})) == ["key.converter.framing", "value.converter.framing"]
+
+
+def test_variables_are_checked_by_what_they_stand_for_and_shown_as_they_are() -> None:
+    settings = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    providers = Providers.of(settings, {"TABLE": "missing", "ROWS": "25000", "WORD": "correct horse"})
+    given = {**SOURCE, "table": "${env:TABLE}", "rows": "${env:ROWS}", "password": "${env:WORD}"}
+    found = validate(given, providers)
+    values = {each["value"]["name"]: each["value"] for each in found["configs"]}
+    assert values["table"]["value"] == "${env:TABLE}" and values["rows"]["value"] == "${env:ROWS}"
+    assert values["password"]["value"] == "[hidden]"
+    assert found["error_count"] == 1 and values["table"]["errors"] == ["table: there is none, not even for [hidden]"]
+    assert "correct horse" not in json.dumps(found) and "25000" not in json.dumps(found)
+    found = validate({**SOURCE, "rows": "${env:NONE}", "unheard.of": "${env:NONE}"}, providers)
+    wrong = {each["value"]["name"]: each["value"]["errors"] for each in found["configs"] if each["value"]["errors"]}
+    assert wrong["unheard.of"] == ["unheard.of: ${env:NONE}: there is no such key"]
+    assert wrong["rows"][-1] == "rows: ${env:NONE}: there is no such key"
 
 
 def test_how_batches_are_made_is_among_the_options() -> None:

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from millstream.model.errors import ProtocolError
 from millstream.net.http import Page, Request
+from millstream.pipelines.connect import validation
+from millstream.pipelines.connect.providers import Providers
 from millstream.pipelines.connect.rest import routes
 from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusal
 from millstream.pipelines.connect.rest.levels import Levels
@@ -35,11 +38,18 @@ class Api:
         self.levels = levels
         self.is_ready = False
         self._under_way: set[asyncio.Task[Page]] = set()
+        self._providers = Providers.of(worker.settings.providers, worker.settings.env)
         self._checkers = ThreadPoolExecutor(CHECKS_MAX, "checks")
 
     async def check(self, work: Callable[[T], R], about: T) -> R:
         """Something that may look outside and take its time, beside the loop and where nobody else has to wait."""
         return await asyncio.get_running_loop().run_in_executor(self._checkers, work, about)
+
+    async def validate(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """What is right and wrong with a config over the worker's; Misconfigured when it names no connector."""
+        settings = self.worker.settings
+        check = partial(validation.validate, providers=self._providers)
+        return await self.check(check, {**settings.defaults, **given})
 
     def close(self) -> None:
         """Begin no more checks."""

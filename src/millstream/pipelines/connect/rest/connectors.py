@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from millstream.net.http import Page
-from millstream.pipelines.connect import validation
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.rest.exchange import Call, answer, nothing, only
 from millstream.pipelines.connect.runtime.lifecycle import View
@@ -208,7 +207,7 @@ async def _check(api: "Api", given: Mapping[str, str]) -> None:
     if not given.get("connector.class"):
         raise bad_request(f"Connector config {{name={given['name']}}} contains no connector type")
     try:
-        found = await api.check(validation.validate, {**api.worker.settings.defaults, **given})
+        found = await api.validate(given)
     except Misconfigured as error:
         raise bad_request(str(error)) from None
     if not found["error_count"]:

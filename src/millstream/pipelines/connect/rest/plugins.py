@@ -33,9 +33,8 @@ async def validate(api: "Api", call: Call) -> Page:
     included = given.get("connector.class")
     if included is not None and not _without_suffix(included).endswith(_without_suffix(name)):
         raise bad_request(f"Included connector type {included} does not match request type {name}")
-    asked = {**api.worker.settings.defaults, "connector.class": name, **given}
     try:
-        return answer(await api.check(validation.validate, asked))
+        return answer(await api.validate({"connector.class": name, **given}))
     except Misconfigured as error:
         raise bad_request(str(error)) from None
 

@@ -40,6 +40,7 @@ class ServeOptions:
     defaults: Mapping[str, str] = field(default_factory=dict)
     master: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
+    providers: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = job.COMMAND
     restarts: Callable[[], Restarts] = Restarts
@@ -101,6 +102,7 @@ def _worker(options: ServeOptions, cluster: Cluster, place: str, say: Callable[[
         defaults=options.defaults,
         master=options.master,
         conf=options.conf,
+        providers=options.providers,
         env=options.env,
         command=options.command,
     )

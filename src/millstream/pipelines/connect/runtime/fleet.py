@@ -50,6 +50,8 @@ class WorkerSettings:
     #: What Spark connectors run on, and settings of it.
     master: str = ""
     conf: Config = field(default_factory=dict)
+    #: What is said of config providers (``providers``), for checks and for processes.
+    providers: Config = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = job.COMMAND
 
@@ -232,6 +234,7 @@ class Fleet:
             offsets_topic=topic if is_source else "",
             master=self._settings.master,
             conf=self._settings.conf,
+            providers=self._settings.providers,
             group=self._settings.group,
         )
         if not is_source:
