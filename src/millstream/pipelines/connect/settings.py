@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.config.setting import BOOLEAN, INT, LIST, LONG, SHORT, STRING, Check, at_least, one_of
@@ -335,6 +336,13 @@ SOURCE: tuple[Option[Any], ...] = (
     *(*COMMON, TOPIC_CREATION_GROUPS, EXACTLY_ONCE_SUPPORT, OFFSETS_TOPIC),
     *(POLL_INTERVAL_MS, BATCH_MAX_ROWS, COMPRESSION_TYPE),
 )
+
+
+def layered(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """A config over what the worker says; the worker's options of a converter are not for one that a config names."""
+    converters = (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
+    own = tuple(f"{option.name}." for option in converters if option.name in given)
+    return {**{name: text for name, text in defaults.items() if not name.startswith(own)}, **given}
 
 
 def topic_creation(is_default: bool) -> tuple[Option[Any], ...]:

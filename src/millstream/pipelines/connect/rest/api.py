@@ -17,6 +17,7 @@ from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusa
 from millstream.pipelines.connect.rest.levels import Levels
 from millstream.pipelines.connect.runtime.refusals import Refused
 from millstream.pipelines.connect.runtime.worker import Worker
+from millstream.pipelines.connect.settings import layered
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Api:
         """What is right and wrong with a config over the worker's; Misconfigured when it names no connector."""
         settings = self.worker.settings
         check = partial(validation.validate, providers=self._providers)
-        return await self.check(check, {**settings.defaults, **given})
+        return await self.check(check, layered(settings.defaults, given))
 
     def close(self) -> None:
         """Begin no more checks."""

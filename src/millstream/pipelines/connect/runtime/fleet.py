@@ -23,7 +23,7 @@ from millstream.pipelines.connect.runtime.showing import gone_entries, status_en
 from millstream.pipelines.connect.runtime.states import State, Target
 from millstream.pipelines.connect.runtime.store import Store
 from millstream.pipelines.connect.runtime.supervised import STOP_TIMEOUT_S, Supervised
-from millstream.pipelines.connect.settings import OFFSETS_TOPIC
+from millstream.pipelines.connect.settings import NAME, OFFSETS_TOPIC, layered
 from millstream.pipelines.connect.spark import checkpoint
 from millstream.pipelines.running.restarts import Restarts
 
@@ -228,7 +228,8 @@ class Fleet:
         topic = self.offsets_topic(config)
         found = Job(
             bootstrap=self._settings.bootstrap,
-            config={**self._settings.defaults, **config},
+            # Whoever wrote it: a process that goes by another's name would work on its progress.
+            config={**layered(self._settings.defaults, config), NAME.name: name},
             data=self._settings.data,
             generation=generation,
             offsets_topic=topic if is_source else "",
