@@ -153,7 +153,7 @@ def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, topi
     assert provider.startswith("millstream: config.providers.vault.class=: must be one of FileConfigProvider, ")
 
 
-def test_one_worker_to_a_folder_and_to_a_port(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_one_worker_to_a_folder_to_a_port_and_to_a_group(broker: BrokerProcess, tmp_path: Path) -> None:
     with worker(broker.address, tmp_path, "alone") as api:
         command = [sys.executable, "-m", "millstream", "connect", "-b", broker.address, "--group", "alone"]
         for more, message in (
@@ -161,6 +161,10 @@ def test_one_worker_to_a_folder_and_to_a_port(broker: BrokerProcess, tmp_path: P
             (
                 ["--port", str(api.port), "--data", str(tmp_path / "other")],
                 f"--port {api.port}: address already in use",
+            ),
+            (
+                ["--port", "0", "--data", str(tmp_path / "other")],
+                f"millstream: --group alone: worker 127.0.0.1:{api.port} works on it, and one at a time does\n",
             ),
         ):
             done = subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)

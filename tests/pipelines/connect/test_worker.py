@@ -1,6 +1,7 @@
 """A worker and its connectors over crashes of either: real processes, played by a script that needs no Spark."""
 
 import os
+import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -132,6 +133,25 @@ def test_a_connector_that_became_another_makes_nothing_of_the_progress_before(
         assert api.ask("PUT", "/connectors/other/resume").status == 202
         api.wait_for_state("other", "RUNNING", "RUNNING")
         assert int(generation()) > int(before)
+
+
+def test_a_worker_whose_place_another_takes_ends_and_its_connectors_with_it(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    with scripted_worker(broker.address, first, "places") as api:
+        make(api, "works")
+        api.wait_for_state("works", "RUNNING", "RUNNING")
+        [pid] = processes(api)
+        shutil.copytree(first / "data", second / "data")  # It comes up again, as a machine of that copy would.
+        with scripted_worker(broker.address, second, "places") as other:
+            assert api.process is not None
+            assert api.process.wait(30) != 0
+            assert f"--group places: worker {other.url.removeprefix('http://')} works on it" in api.said
+            assert "scripted_process" not in command_of(pid)
+            other.wait_for_state("works", "RUNNING", "RUNNING")
 
 
 def test_a_worker_told_twice_ends_at_once(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ async def _run(
                 levels.set(name, level.upper())
         api.is_ready = True
         ready()
-        await stops.get()
+        await _told_or_replaced(worker, stops)
         say(STOPPING)
         closing = asyncio.create_task(worker.close())
         again = asyncio.create_task(stops.get())
@@ -153,6 +153,18 @@ async def _is_opened(worker: Worker, stops: "asyncio.Queue[int]") -> bool:
     finally:
         opening.cancel()
         told.cancel()
+
+
+async def _told_or_replaced(worker: Worker, stops: "asyncio.Queue[int]") -> None:
+    """Return when told to stop; what ``replaced`` raises is raised at once: another works on the connectors."""
+    waiting = [asyncio.create_task(stops.get()), asyncio.create_task(worker.replaced())]
+    try:
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in waiting:
+            task.cancel()
 
 
 async def _turn(worker: Worker) -> None:

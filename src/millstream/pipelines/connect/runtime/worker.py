@@ -15,6 +15,7 @@ from millstream.pipelines.connect.runtime.fleet import Fleet, WorkerSettings
 from millstream.pipelines.connect.runtime.kinds import SINK, Kind
 from millstream.pipelines.connect.runtime.leftovers import Leftovers
 from millstream.pipelines.connect.runtime.lifecycle import View
+from millstream.pipelines.connect.runtime.membership import Membership, instance_of
 from millstream.pipelines.connect.runtime.metrics import WorkerMetrics
 from millstream.pipelines.connect.runtime.refusals import bad_request, conflict, not_found
 from millstream.pipelines.connect.runtime.sink_offsets import SinkOffsets
@@ -46,13 +47,17 @@ class Worker:
         self.cluster = cluster
         self.store = Store(cluster, settings.group, clock)
         coordinators = Coordinators(cluster)
+        self._membership = Membership(coordinators, settings.group, instance_of(settings.data), settings.worker_id)
         self._leftovers = Leftovers(coordinators, settings.group, clock)
         self._fleet = Fleet(settings, self.store, self._leftovers, clock, chance, say, restarts)
         self._sinks = SinkOffsets(coordinators)
         self._catching_up: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Read what is kept, and have every connector be as it was wanted."""
+        """Read what is kept, and have every connector be as it was wanted; PipelineError where another worker does."""
+        await self._membership.join()
+        self._keeping = asyncio.create_task(self._membership.keep())
         await self.store.open()
         await self._leftovers.open()
         await self._fleet.follow()
@@ -64,6 +69,14 @@ class Worker:
         await self._fleet.close()
         await self._leftovers.close()
         await self.store.close()
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await self._membership.leave()
+
+    async def replaced(self) -> None:
+        """Wait until another worker has the group, and raise a PipelineError that says so."""
+        assert self._keeping is not None
+        await asyncio.shield(self._keeping)
 
     def kill(self) -> None:
         """End every process at once."""
