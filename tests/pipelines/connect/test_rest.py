@@ -333,7 +333,18 @@ def test_a_source_s_offsets_are_shown_altered_and_reset_once_it_is_stopped(api: 
     assert api.ask("DELETE", "/connectors/far").status == 204
 
 
-def test_a_sink_s_offsets_are_its_group_s(api: ConnectProcess, topics: Topics, broker: BrokerProcess) -> None:
+def _note_progress(folder: Path, name: str, offsets: dict[str, dict[str, int]]) -> None:
+    """A batch as Spark notes it when it has ended; the group was not told of it yet."""
+    [generation] = (path for path in (folder / "data" / "connectors" / name).iterdir() if path.is_dir())
+    for log, lines in (("offsets", ["v1", "{}", json.dumps(offsets)]), ("commits", ["v1", "{}"])):
+        file = generation / "checkpoint" / log / "0"
+        file.parent.mkdir(parents=True)
+        file.write_text("\n".join(lines))
+
+
+def test_a_sink_s_offsets_are_its_group_s(
+    api: ConnectProcess, topics: Topics, broker: BrokerProcess, folder: Path
+) -> None:
     topic = topics.new(2)
     topics.put(topic, [b"x"] * 9)
     made(api, "into", config(kind=SINK, topics=topic))
@@ -373,7 +384,12 @@ def test_a_sink_s_offsets_are_its_group_s(api: ConnectProcess, topics: Topics, b
     ):
         answer = api.ask("PATCH", place, wrong)
         assert (answer.status, answer.document["message"]) == (400, message)
+    _note_progress(folder, "into", {topic: {"0": 3, "1": 2}})
     assert api.ask("PATCH", place, at({"kafka_offset": "4"}, **zero)).status == 200
+    one = {"kafka_topic": topic, "kafka_partition": 1}
+    shown = api.get(place)["offsets"]
+    assert shown[1:] == [{"partition": one, "offset": {"kafka_offset": 2}}], "it stays where its own progress is"
+    assert api.ask("PATCH", place, at(None, **one)).status == 200
     partition = {"kafka_topic": topic, "kafka_partition": 0}
     assert api.get(place) == {"offsets": [{"partition": partition, "offset": {"kafka_offset": 4}}]}
     admin = AdminClient({"bootstrap.servers": broker.address})

@@ -269,10 +269,18 @@ AUTO_OFFSET_RESET = Option[str](
     doc="Where a new sink begins; none: it stops when records are gone before it read them.",
     group=_BATCHES,
 )
+GROUP_ID = Option[str | None](
+    "consumer.override.group.id",
+    STRING,
+    default=None,
+    check=Check("not empty", bool),
+    doc="The consumer group that shows how far a sink is; connect-NAME when not given.",
+    group=_BATCHES,
+)
 SINK: tuple[Option[Any], ...] = (
     *COMMON,
     *(TOPICS, TOPICS_REGEX, LETTERS_TOPIC, LETTERS_REPLICATION_FACTOR, LETTERS_HEADERS),
-    *(BATCH_INTERVAL_MS, MAX_POLL_RECORDS, ISOLATION_LEVEL, AUTO_OFFSET_RESET),
+    *(BATCH_INTERVAL_MS, MAX_POLL_RECORDS, ISOLATION_LEVEL, AUTO_OFFSET_RESET, GROUP_ID),
 )
 
 EXACTLY_ONCE_SUPPORT = Option[str](
@@ -343,6 +351,11 @@ def layered(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, 
     converters = (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
     own = tuple(f"{option.name}." for option in converters if option.name in given)
     return {**{name: text for name, text in defaults.items() if not name.startswith(own)}, **given}
+
+
+def sink_group(given: Mapping[str, str]) -> str:
+    """The consumer group that a sink commits as."""
+    return given.get(GROUP_ID.name, "").strip() or f"connect-{given.get(NAME.name, '')}"
 
 
 def topic_creation(is_default: bool) -> tuple[Option[Any], ...]:

@@ -15,9 +15,11 @@ from millstream.pipelines.connect.plugins import Kind
 from millstream.pipelines.connect.providers import HIDDEN, Providers, without
 from millstream.pipelines.connect.settings import (
     CONNECTOR_CLASS,
+    GROUP_ID,
     HEADER_CONVERTER,
     KEY_CONVERTER,
     LETTERS_TOPIC,
+    NAME,
     PREDICATES,
     SINK,
     SOURCE,
@@ -26,6 +28,7 @@ from millstream.pipelines.connect.settings import (
     TOPICS_REGEX,
     TRANSFORMS,
     VALUE_CONVERTER,
+    sink_group,
     topic_creation,
 )
 
@@ -40,7 +43,9 @@ _NEGATE = Option[bool](
 )
 
 
-def validate(given: Mapping[str, str | None], providers: Providers = _NO_PROVIDERS) -> dict[str, Any]:
+def validate(
+    given: Mapping[str, str | None], providers: Providers = _NO_PROVIDERS, worker_group: str = ""
+) -> dict[str, Any]:
     """What is right and wrong with a connector's config; Misconfigured when it names no connector that there is.
 
     It may look outside, as far as the connector does to check itself.  What variables stand for is checked, not shown.
@@ -58,6 +63,9 @@ def validate(given: Mapping[str, str | None], providers: Providers = _NO_PROVIDE
     _check_steps(form, PREDICATES, "Predicates", Kind.PREDICATE)
     if issubclass(connector, Sink):
         _check_topics(form)
+        if sink_group(form.given) == worker_group:
+            own = GROUP_ID if GROUP_ID.name in form.given else NAME
+            form.blame(own.name, f"Consumer group {worker_group} conflicts with Connect worker group {worker_group}")
     else:
         _check_creation(form)
     for option in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER):

@@ -1,6 +1,6 @@
 """A connector's config over its worker's."""
 
-from millstream.pipelines.connect.settings import layered
+from millstream.pipelines.connect.settings import layered, sink_group
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WORKER = {"value.converter": JSON, "value.converter.schemas.enable": "false", "tasks.max": "2"}
@@ -16,3 +16,8 @@ def test_a_converter_that_a_config_names_is_told_nothing_by_the_worker() -> None
     assert layered(WORKER, {"key.converter": JSON}) == {**WORKER, "key.converter": JSON}
     own = {"value.converter": JSON, "value.converter.schemas.enable": "true"}
     assert layered(WORKER, own) == {**own, "tasks.max": "2"}
+
+
+def test_a_sink_s_group_has_its_name_unless_it_says_otherwise() -> None:
+    assert sink_group({"name": "a"}) == "connect-a"
+    assert sink_group({"name": "a", "consumer.override.group.id": " mine "}) == "mine"

@@ -184,6 +184,17 @@ def test_a_converter_is_asked_for_what_reading_needs_or_writing() -> None:
     assert list(errors({**SOURCE, **framed, **schemas})) == ["key.converter.framing", "value.converter.framing"]
 
 
+def test_a_sink_does_not_commit_as_its_workers_group() -> None:
+    def wrong(given: dict[str, str]) -> list[str]:
+        found = validate(given, worker_group="connect-mine")
+        return [each["value"]["name"] for each in found["configs"] if each["value"]["errors"]]
+
+    assert wrong(SINK) == ["name"]
+    assert wrong({**SINK, "consumer.override.group.id": "other"}) == []
+    assert wrong({**SINK, "name": "x", "consumer.override.group.id": "connect-mine"}) == ["consumer.override.group.id"]
+    assert wrong(SOURCE) == []
+
+
 def test_variables_are_checked_by_what_they_stand_for_and_shown_as_they_are() -> None:
     settings = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
     providers = Providers.of(settings, {"TABLE": "missing", "ROWS": "25000", "WORD": "correct horse"})

@@ -15,6 +15,7 @@ from millstream.pipelines.connect.providers import Providers
 from millstream.pipelines.connect.rest import routes
 from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusal
 from millstream.pipelines.connect.rest.levels import Levels
+from millstream.pipelines.connect.runtime.membership import group_id
 from millstream.pipelines.connect.runtime.refusals import Refused
 from millstream.pipelines.connect.runtime.worker import Worker
 from millstream.pipelines.connect.settings import layered
@@ -49,7 +50,7 @@ class Api:
     async def validate(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What is right and wrong with a config over the worker's; Misconfigured when it names no connector."""
         settings = self.worker.settings
-        check = partial(validation.validate, providers=self._providers)
+        check = partial(validation.validate, providers=self._providers, worker_group=group_id(settings.group))
         return await self.check(check, layered(settings.defaults, given))
 
     def close(self) -> None:

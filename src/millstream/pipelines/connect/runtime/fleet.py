@@ -26,6 +26,7 @@ from millstream.pipelines.connect.runtime.supervised import STOP_TIMEOUT_S, Supe
 from millstream.pipelines.connect.settings import NAME, OFFSETS_TOPIC, layered
 from millstream.pipelines.connect.spark import checkpoint
 from millstream.pipelines.running.restarts import Restarts
+from millstream.pipelines.spark.planning import Offsets, from_document
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +145,14 @@ class Fleet:
     def begin(self, name: str) -> int:
         """A new generation: what its offsets say counts from now on, and no checkpoint."""
         return self._generations.begin(name, class_of(self._applied[name]), self._clock.now_ms())
+
+    def taken(self, name: str) -> Offsets:
+        """How far a sink's own progress is, which its group only shows, and shows late when a process is killed."""
+        generation = self._generations.current(name, class_of(self._applied[name]))
+        if generation is None:
+            return {}
+        place = Job(bootstrap="", config={NAME.name: name}, data=self._settings.data, generation=generation)
+        return from_document(checkpoint.committed(place.folder) or {})
 
     def offsets_topic(self, config: Config) -> str:
         """Where the offsets of such a source are."""

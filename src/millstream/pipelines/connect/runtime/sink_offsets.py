@@ -17,29 +17,36 @@ INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
 
 
-def group_of(name: str) -> str:
-    """The group that a sink commits as."""
-    return f"connect-{name}"
-
-
 class SinkOffsets:
     """The offsets of sinks' groups."""
 
     def __init__(self, coordinators: Coordinators) -> None:
         self._coordinators = coordinators
 
-    async def of(self, name: str) -> list[Place]:
-        """How far a sink is."""
-        committed = await committed_offsets(self._coordinators, group_of(name))
+    async def of(self, group: str) -> list[Place]:
+        """How far a sink is that commits as this group."""
+        committed = await committed_offsets(self._coordinators, group)
         return [
             {"partition": {TOPIC: tp.topic, PARTITION: tp.partition}, "offset": {OFFSET: it.offset}}
             for tp, it in committed.items()
         ]
 
-    async def alter(self, name: str, places: Sequence[Place], before: Callable[[], object]) -> None:
-        """Commit other offsets, and forget those that are None; ``before`` is called once they are known to be good."""
+    async def alter(
+        self,
+        group: str,
+        taken: Mapping[TopicPartition, int],
+        places: Sequence[Place],
+        before: Callable[[], object],
+    ) -> None:
+        """Commit other offsets, and forget those that are None; ``before`` is called once they are known to be good.
+
+        Partitions that are not named stay where they are: that is, where the sink has ``taken`` them to.
+        """
         asked = parsed(places)
-        group = group_of(name)
+        shown = await committed_offsets(self._coordinators, group) if taken else {}
+        behind = {tp: it for tp, it in taken.items() if tp not in asked and (tp not in shown or shown[tp].offset != it)}
+        if behind:
+            await commit_offsets(self._coordinators, group, behind)
         before()
         if given := {tp: offset for tp, offset in asked.items() if offset is not None}:
             await commit_offsets(self._coordinators, group, given)
@@ -48,9 +55,9 @@ class SinkOffsets:
                 if code:
                     raise ProtocolError(code, f"partition {tp}")
 
-    async def reset(self, name: str) -> None:
+    async def reset(self, group: str) -> None:
         """Forget the group."""
-        [outcome] = await delete_groups(self._coordinators, [group_of(name)])
+        [outcome] = await delete_groups(self._coordinators, [group])
         if outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             outcome.raise_if_refused()
 

@@ -22,6 +22,7 @@ from millstream.pipelines.connect.runtime.sink_offsets import SinkOffsets
 from millstream.pipelines.connect.runtime.states import State, Target
 from millstream.pipelines.connect.runtime.store import RETRY_S, Store
 from millstream.pipelines.connect.runtime.supervised import Supervised
+from millstream.pipelines.connect.settings import sink_group
 from millstream.pipelines.running.restarts import Restarts
 
 Config = Mapping[str, str]
@@ -214,7 +215,7 @@ class Worker:
         """How far a connector is."""
         config = self.config(name)
         if self.kind(name).type == SINK:
-            return await self._sinks.of(name)
+            return await self._sinks.of(sink_group(config))
         return (await self.store.offsets(self._fleet.offsets_topic(config))).of(name)
 
     async def alter_offsets(self, name: str, places: Sequence[Place]) -> None:
@@ -222,7 +223,8 @@ class Worker:
         async with self._fleet.locks[name]:
             config = await self._stopped(name)
             if self.kind(name).type == SINK:
-                await self._sinks.alter(name, places, before=partial(self._fleet.begin, name))
+                group, taken = sink_group(config), self._fleet.taken(name)
+                await self._sinks.alter(group, taken, places, before=partial(self._fleet.begin, name))
                 return
             topic = self._fleet.offsets_topic(config)
             entries = (await self.store.offsets(topic, to_end=True)).altered(name, places)
@@ -235,7 +237,7 @@ class Worker:
             config = await self._stopped(name)
             if self.kind(name).type == SINK:
                 self._fleet.begin(name)
-                await self._sinks.reset(name)
+                await self._sinks.reset(sink_group(config))
                 return
             topic = self._fleet.offsets_topic(config)
             entries = (await self.store.offsets(topic, to_end=True)).reset(name)

@@ -22,6 +22,7 @@ from millstream.pipelines.connect.settings import (
     MAX_POLL_RECORDS,
     TOPICS,
     TOPICS_REGEX,
+    sink_group,
 )
 from millstream.pipelines.connect.spark import checkpoint, leftovers
 from millstream.pipelines.connect.spark.assembly import JOB_OPTION, queries_prefix, query_of
@@ -93,16 +94,11 @@ def topic_options(job: Job, config: Config) -> dict[str, str]:
         # What retention took before it was read is lost in any case; it says so in the log, and goes on.
         "failOnDataLoss": str(job.config.get(_RESET) == "none").lower(),
         "includeHeaders": "true",
-        "groupIdPrefix": group_of(job),
+        "groupIdPrefix": sink_group(job.config),
         "startingOffsets": "{}",
         **which,
         **overrides,
     }
-
-
-def group_of(job: Job) -> str:
-    """The consumer group whose offsets show how far a sink is."""
-    return f"connect-{job.name}"
 
 
 def beginning(here: SinkProcess, job: Job, topics: Mapping[str, str]) -> Offsets:
@@ -114,7 +110,7 @@ def beginning(here: SinkProcess, job: Job, topics: Mapping[str, str]) -> Offsets
         found = origin.latest(partitions) if job.config.get(_RESET) == "latest" else origin.earliest(partitions)
     finally:
         origin.close()
-    committed = here.run(committed_offsets(here.coordinators, group_of(job)))
+    committed = here.run(committed_offsets(here.coordinators, sink_group(job.config)))
     found |= {tp: committed[tp].offset for tp in found if tp in committed}
     told = {tp: offset for tp, offset in map(_place, job.offsets or ()) if tp in found}
     return found | {tp: offset for tp, offset in told.items() if offset is not None}
@@ -134,7 +130,7 @@ def starting_at(topics: Mapping[str, str], offsets: Offsets) -> dict[str, str]:
 def commit_group(here: SinkProcess, job: Job, offsets: Offsets) -> None:
     """Show how far a sink is."""
     if offsets:
-        here.run(commit_offsets(here.coordinators, group_of(job), offsets))
+        here.run(commit_offsets(here.coordinators, sink_group(job.config), offsets))
 
 
 # What earlier lives left.
