@@ -53,17 +53,22 @@ class Groups:
         self.names: list[str] = []
         self._told: dict[tuple[str, TopicPartition], Checkpoint] = {}
         self._last: dict[str, list[Checkpoint]] = {}
+        self._refusal: ProtocolError | None = None
 
     async def refresh(self) -> None:
         """Look for the groups that are followed."""
         self.names = [group.name for group in await list_groups(self._source) if group.name in self._choice]
 
     async def checkpoints(self) -> list[Checkpoint]:
-        """What has moved on since it was last told (``told``)."""
-        self._last = {
-            name: checkpoints_of(self._flow, name, await committed_offsets(self._source, name), self._translations)
-            for name in self.names
-        }
+        """What has moved on since it was last told (``told``); a group that is refused holds up no other."""
+        self._last, self._refusal = {}, None
+        for name in self.names:
+            try:
+                committed = await committed_offsets(self._source, name)
+            except ProtocolError as refusal:
+                self._refusal = self._refusal or refusal
+            else:
+                self._last[name] = checkpoints_of(self._flow, name, committed, self._translations)
         return [each for group in self._last.values() for each in group if self._has_moved(each)]
 
     def told(self, checkpoints: Iterable[Checkpoint]) -> None:
@@ -79,16 +84,21 @@ class Groups:
         for name, checkpoints in self._last.items():
             if not checkpoints or states.get(name, "Empty") not in IDLE:
                 continue
-            offsets = ahead(checkpoints, await committed_offsets(self._target, name))
-            if offsets:
-                try:
+            try:
+                offsets = ahead(checkpoints, await committed_offsets(self._target, name))
+                if offsets:
                     await commit_offsets(self._target, name, offsets)
-                except ProtocolError as refusal:
-                    if refusal.code not in _ALIVE:
-                        raise
-                else:
                     count += 1
+            except ProtocolError as refusal:
+                if refusal.code not in _ALIVE:
+                    self._refusal = self._refusal or refusal
+        self.raise_refusal()
         return count
+
+    def raise_refusal(self) -> None:
+        """What the first of the groups that were refused met with, now that all others are done."""
+        if self._refusal is not None:
+            raise self._refusal
 
     def _has_moved(self, checkpoint: Checkpoint) -> bool:
         told = self._told.get((checkpoint.group, checkpoint.partition))

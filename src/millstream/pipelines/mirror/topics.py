@@ -15,7 +15,7 @@ from millstream.client.admin import (
 )
 from millstream.client.cluster import Cluster
 from millstream.config.setting import Setting
-from millstream.model.errors import ErrorCode
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.pipelines.mirror import settings as s
 from millstream.pipelines.mirror.definition import Flow
 from millstream.pipelines.mirror.policy import Patterns
@@ -85,28 +85,41 @@ class TopicsInStep:
         wanted = await self.mirrored()
         await self._target.refresh(None)
         there = self._target.topics
-        new, wider = [], {}
+        new, wider, refused = [], {}, []
         factor = await replicas(self._flow, self._target, s.REPLICATION_FACTOR)
         for name, remote in wanted.items():
             count = len(self._source.topics[name].partitions)
             if remote not in there:
-                new.append(NewTopic(remote, count, factor, await self._settings(self._source, name)))
+                try:
+                    new.append(NewTopic(remote, count, factor, await self._settings(self._source, name)))
+                except ProtocolError as refusal:  # It may be deleted just now; others are made all the same.
+                    refused.append(f"topic {remote}: {refusal}")
             elif len(there[remote].partitions) < count:
                 wider[remote] = count
         outcomes = [*(await create_topics(self._target, new) if new else ())]
         outcomes += [*(await create_partitions(self._target, wider) if wider else ())]
         fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        return [f"topic {each.name}: {each.code.name} {each.detail}" for each in outcomes if each.code not in fine]
+        refused += [f"topic {each.name}: {each.code.name} {each.detail}" for each in outcomes if each.code not in fine]
+        return refused
 
     async def sync_configs(self) -> None:
-        """Set what is set at the source, and take back what is not."""
+        """Set what is set at the source, and take back what is not; the first refusal is raised behind all others."""
         wanted = await self.mirrored()
         await self._target.refresh(None)
+        refused: ProtocolError | None = None
         for name, remote in wanted.items():
             if remote in self._target.topics:
-                source, target = await self._settings(self._source, name), await self._settings(self._target, remote)
-                if changed := changes(source, target):
-                    await alter_configs(self._target, Resource.TOPIC, remote, changed)
+                try:
+                    await self._sync(name, remote)
+                except ProtocolError as refusal:
+                    refused = refused or ProtocolError(refusal.code, f"topic {remote}: {refusal}")
+        if refused is not None:
+            raise refused
+
+    async def _sync(self, name: str, remote: str) -> None:
+        source, target = await self._settings(self._source, name), await self._settings(self._target, remote)
+        if changed := changes(source, target):
+            await alter_configs(self._target, Resource.TOPIC, remote, changed)
 
     async def _settings(self, cluster: Cluster, name: str) -> dict[str, str]:
         return own_settings(await describe_configs(cluster, Resource.TOPIC, name), self._excluded)
