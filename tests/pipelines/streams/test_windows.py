@@ -102,6 +102,21 @@ def test_a_sliding_window_ends_at_each_row(driver: TestDriver) -> None:
     ]
 
 
+def test_a_sliding_window_keeps_nothing_of_groups_that_are_over(spark: SparkSession) -> None:
+    """Else a stream with ever new keys would keep the last rows of each for ever."""
+    out = Topic("slid", "n long", key="user string")
+    with TestDriver(spark) as driver:
+        for number in range(6):
+            driver.send(CLICKS, {"id": "x"}, key=f"user {number}", at=100 * (number + 1))
+            driver.step()
+        counts = CLICKS.stream().group_by().window(sliding("10 seconds")).agg(n=F.count("id"))
+        counts.to(out, name="slid")
+        kept = spark.read.format("statestore").option("operatorId", 1).option("stateVarName", "rows")
+        users = [row["key"]["user"] for row in kept.load(f"{driver.checkpoints}/slid").select("key").collect()]
+        assert len(driver.records(out)) == 5
+        assert "user 5" in users and len(users) <= 3
+
+
 def test_a_function_folds_a_windows_rows_in_order_of_time_within_a_batch(driver: TestDriver) -> None:
     ids = CLICKS.stream().group_by().window(tumbling("10 seconds")).aggregate({"ids": ""}, _join_ids, "ids string")
     assert plain_steps(driver.steps(ids), "user", "window", "ids") == [

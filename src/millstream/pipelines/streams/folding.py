@@ -18,6 +18,8 @@ from millstream.pipelines.streams.shapes import Shape
 from millstream.pipelines.streams.stream import TIME
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Before all times there are.
+_EVER = -(2**63)
 
 
 def from_micros(micros: int) -> datetime:
@@ -148,9 +150,19 @@ class Slide(Keyed):
             for (at, _), fields in sorted(kept.items(), key=lambda entry: entry[0]):
                 if ends[end] <= at <= end:
                     yield made(self._output, {**group, **fields, TIME: from_micros(end)})
-        for place in kept:
-            if ends and place[0] < min(ends.values()):
-                self._rows.removeKey(place)
+        oldest = min(ends.values(), default=_EVER)
+        for (at, number), fields in list(kept.items()):
+            if at < oldest or _over_ms(at, fields["_from"]) <= at_ms:
+                self._rows.removeKey((at, number))
+                del kept[at, number]
+        if kept and _timer_ms(max(kept)[0]) <= at_ms:
+            # Should no row of this group come any more, nobody else would let these go.
+            self._handle.registerTimer(max(_over_ms(at, fields["_from"]) for (at, _), fields in kept.items()))
+
+
+def _over_ms(at: int, start: int) -> int:
+    """When no row that is not too late can look back as far as this; twice a window, for months are not all as long."""
+    return _timer_ms(at + 2 * (at - start))
 
 
 def _timer_ms(micros: int) -> int:

@@ -21,7 +21,7 @@ NEWEST = ("offset", "timestamp")
 
 @dataclass(frozen=True)
 class GlobalTable:
-    """A whole table in a batch DataFrame. Spark plans what is read of it once: changes are seen by the next start."""
+    """A whole table in a batch DataFrame, which is read anew whenever it is joined with."""
 
     df: DataFrame
     keys: tuple[str, ...]
