@@ -9,6 +9,7 @@ from millstream.client.wire import parse_addresses
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.mirror.definition import Flow, Mirror
 from millstream.pipelines.mirror.passing import Done, Stretch, Work, pass_on
+from millstream.pipelines.mirror.topic_names import full_name, id_text
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import commit_plan
 
@@ -25,10 +26,12 @@ def stretches_of(address: str, topic: str, remote: str, since: Iterable[Stretch]
 
     async def ask() -> list[Stretch]:
         async with Cluster(parse_addresses(address)) as cluster:
-            parts = [TopicPartition(topic, part.index) for part in (await cluster.topic(topic)).partitions]
+            found = await cluster.topic(topic)
+            parts = [TopicPartition(topic, part.index) for part in found.partitions]
             starts = await list_offsets(cluster, dict.fromkeys(parts, EARLIEST))
             stops = await list_offsets(cluster, dict.fromkeys(parts, LATEST), isolation=READ_COMMITTED)
-            return [Stretch(*tp, before.get(tp.partition, starts[tp].offset), stops[tp].offset, remote) for tp in parts]
+            begins = {tp: before.get(tp.partition, starts[tp].offset) for tp in parts}
+            return [Stretch(*tp, begins[tp], stops[tp].offset, remote, id_text(full_name(found))) for tp in parts]
 
     return asyncio.run(ask())
 

@@ -6,8 +6,9 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
-from millstream.pipelines.mirror.passing import pass_on
+from millstream.pipelines.mirror.passing import FIRST, pass_on
 from millstream.pipelines.mirror.translation import Translation
 from tests.pipelines.mirror.reading import contents
 from tests.pipelines.mirror.tasks import commit, mirror_once, stretches_of, work_between
@@ -98,7 +99,58 @@ def test_what_retention_took_is_told_and_passed_over(one: BrokerProcess, other: 
     work = work_between(one.address, other.address)
     done = pass_on(work, [whole])
     commit(work, 0, [done])
-    assert (done.lost, done.records) == (40, 60)
+    assert done.losses == ("t-0: 40 offsets from 0 on were gone before they were read: retention was quicker",)
+    assert done.records == 60
+    assert contents(other.address, "A.t") == contents(one.address, "t")
+
+
+def test_a_topic_that_is_deleted_before_it_is_read_is_told_and_holds_up_no_other(
+    one: BrokerProcess, other: BrokerProcess
+) -> None:
+    topics = Topics(one.address)
+    for name in ("gone", "again", "stays"):
+        topics.new(1, name=name)
+        topics.put(name, [b"%d" % number for number in range(10)])
+        Topics(other.address).new(1, name=f"A.{name}")
+    stretches = [each for name in ("gone", "again", "stays") for each in stretches_of(one.address, name, f"A.{name}")]
+    topics.delete("gone")
+    topics.delete("again")
+    topics.new(1, name="again")
+    topics.put("again", [b"another"] * 20)
+    work = work_between(one.address, other.address, timeout_ms=1_000)
+    done = pass_on(work, stretches)
+    commit(work, 0, [done])
+    assert sorted(done.losses) == [
+        f"{name}-0: the topic was deleted before offsets 0 to 10 were read" for name in ("again", "gone")
+    ]
+    assert contents(other.address, "A.stays") == contents(one.address, "stays")
+    assert contents(other.address, "A.again") == {0: []}
+
+
+def test_what_ends_a_task_is_told_as_what_it_is(one: BrokerProcess, other: BrokerProcess) -> None:
+    topics = Topics(one.address)
+    topics.new(1, name="t")
+    topics.put("t", [b"a"])
+    with pytest.raises(ProtocolError, match=r"there is no topic 'A\.t'"):
+        pass_on(work_between(one.address, other.address), stretches_of(one.address, "t", "A.t"))
+
+
+def test_a_stretch_from_the_first_record_finds_it_and_one_of_a_log_that_was_cut_passes_nothing_on(
+    one: BrokerProcess, other: BrokerProcess
+) -> None:
+    topics = Topics(one.address)
+    topics.new(1, name="t")
+    Topics(other.address).new(1, name="A.t")
+    topics.put("t", [b"%d" % number for number in range(100)])
+    topics.cut("t", 40)
+    work = work_between(one.address, other.address)
+    [whole] = stretches_of(one.address, "t", "A.t")
+    done = pass_on(work, [whole._replace(start=FIRST)])
+    commit(work, 0, [done])
+    assert (done.losses, done.records) == ((), 60)
+    done = pass_on(work, [whole._replace(start=200)])
+    assert (done.transaction, done.records) == (None, 0)
+    assert done.losses == ("t-0: it was passed on up to offset 200 and ends at 100 now: its log was cut",)
     assert contents(other.address, "A.t") == contents(one.address, "t")
 
 

@@ -107,6 +107,21 @@ def test_topics_are_made_widened_and_set_as_they_are_at_the_source(one: BrokerPr
     assert asyncio.run(look()) == (5, {"A.t"})
 
 
+def test_a_new_flow_says_so_where_its_topics_have_records_already(one: BrokerProcess, other: BrokerProcess) -> None:
+    for name in ("t", "u"):
+        Topics(one.address).new(1, name=name)
+    flow = flow_between(one.address, other.address)
+
+    async def look(upkeep: Upkeep) -> None:
+        await upkeep.beat()
+        await upkeep.tell_of_others()
+
+    assert with_upkeep(flow, look) == []
+    Topics(other.address).put("A.t", [b"from before"])
+    told = with_upkeep(flow, look)
+    assert told == ["the checkpoint is new, and there are records in A.t: all are mirrored, behind those"]
+
+
 def test_syncs_checkpoints_and_heartbeats_are_written_and_syncs_outlive_the_process(
     one: BrokerProcess, other: BrokerProcess
 ) -> None:
@@ -122,7 +137,7 @@ def test_syncs_checkpoints_and_heartbeats_are_written_and_syncs_outlive_the_proc
             assert [
                 OffsetSync.decode(each.key or b"", each.value or b"")
                 for each in await read_all(source, "mm2-offset-syncs.B.internal")
-            ] == [OffsetSync(PLACE, 14, 13)]
+            ] == [OffsetSync(PLACE, 0, 0), OffsetSync(PLACE, 14, 13)]
             [beat] = [
                 Heartbeat.decode(each.key or b"", each.value or b"") for each in await read_all(source, "heartbeats")
             ]
@@ -139,7 +154,11 @@ def test_syncs_checkpoints_and_heartbeats_are_written_and_syncs_outlive_the_proc
     assert with_upkeep(flow, first) == []
 
     async def second(upkeep: Upkeep) -> None:
-        assert [upkeep.translations.downstream(PLACE, offset) for offset in (13, 14, 15)] == [None, 13, 14]
+        assert [upkeep.translations.downstream(PLACE, offset) for offset in (0, 13, 14, 15)] == [0, 1, 13, 14]
+        upkeep.learn({PLACE: [Run(20, 20, 5)]})
+        await upkeep.write_syncs()
+        async with Cluster(parse_addresses(one.address)) as source:
+            assert len(await read_all(source, "mm2-offset-syncs.B.internal")) == 3
 
     with_upkeep(flow, second)
 

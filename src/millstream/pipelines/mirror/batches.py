@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -16,12 +16,15 @@ from millstream.pipelines.mirror.definition import Flow
 from millstream.pipelines.mirror.passing import Done, Work, pass_rows
 from millstream.pipelines.mirror.source import NAME, MirrorSource
 from millstream.pipelines.mirror.translation import Run
+from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import commit_plan
 
 #: The file that names the query in the target's decisions; it goes with the checkpoint that it lies in.
 IDENTITY = "mirror-id"
+#: So many losses are told one by one; a topic may have had a thousand partitions.
+LOSSES_TOLD_MAX = 10
 #: Spark's driver only keeps the books here: a small heap, compiled as far as minutes are worth, and looks now and then.
 CONF = {
     "spark.driver.memory": "512m",
@@ -41,21 +44,28 @@ class Passed(NamedTuple):
 class Batches:
     """``foreachBatch`` of a flow; what each batch was is kept until it is asked for."""
 
-    def __init__(self, work: Work, beside: Beside) -> None:
+    def __init__(self, work: Work, beside: Beside, say: Callable[[str], None]) -> None:
         self._work = work
         self._beside = beside
+        self._say = say
         self._is_first = True
         self.passed: dict[int, Passed] = {}
-        self.lost = 0
 
     def __call__(self, stretches: DataFrame, number: int) -> None:
         here = sink_process(self._work.options())
         driver = here.driver(self._work.query)
         done: list[Done] = []
-        if not self._is_first or here.run(driver.last_decision()).batch < number:  # Else an earlier process wrote it.
+        decided = here.run(driver.last_decision()).batch if self._is_first else number - 1
+        if decided > number:
+            raise PipelineError(
+                f"the checkpoint is at micro-batch {number}, and {decided} was decided with it: it was brought back to "
+                "an earlier time, and nobody can say what of its records is there already"
+            )
+        if decided < number:  # Else an earlier process wrote it.
             rows = stretches.mapInArrow(functools.partial(pass_rows, self._work), "done string").collect()
             done = [Done.from_text(row.done) for row in rows]
         self._is_first = False
+        self._tell([loss for each in done for loss in each.losses])
         mine = [each.transaction for each in done if each.transaction is not None]
         here.run(driver.carry_out(commit_plan(number, mine)))
         decision = here.run(driver.last_decision())
@@ -64,12 +74,23 @@ class Batches:
             for each in done:
                 runs |= each.runs
             self._beside.learn(runs)
-        self.lost += sum(each.lost for each in done)
         self.passed[number] = Passed(sum(each.records for each in done), sum(each.size_bytes for each in done))
+
+    def _tell(self, losses: Sequence[str]) -> None:
+        """Now, not when the batch is over: nobody may be there to tell it then."""
+        for loss in losses[:LOSSES_TOLD_MAX]:
+            self._say(loss)
+        if len(losses) > LOSSES_TOLD_MAX:
+            self._say(f"and {len(losses) - LOSSES_TOLD_MAX} more partitions lost something")
 
     def taken(self, number: int) -> Passed:
         """What the batch was; asked for once."""
         return self.passed.pop(number, Passed(0, 0))
+
+
+def is_new(folder: str) -> bool:
+    """Whether nothing was passed on with this checkpoint yet."""
+    return not os.path.exists(os.path.join(folder, IDENTITY))
 
 
 def identity(folder: str) -> str:

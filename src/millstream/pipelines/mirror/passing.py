@@ -3,18 +3,19 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from millstream.client.cluster import Cluster
+from millstream.client.cluster import RETRY_PAUSE_S, Cluster
 from millstream.client.partitions import EARLIEST, READ_COMMITTED, Fetched, list_offsets
 from millstream.client.producing import ProducerId
 from millstream.client.wire import parse_addresses
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.mirror.rewriting import rewritten
 from millstream.pipelines.mirror.sending import Sender
@@ -24,7 +25,11 @@ from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 from millstream.pipelines.spark.sink.protocol import Transaction
 
+T = TypeVar("T")
+
 CLIENT_ID = "millstream-mirror"
+#: Where a stretch starts that begins with the first record there is.
+FIRST = -1
 #: What one fetch asks for; of each partition one is read while another is sent.
 FETCH_BYTES = 2 * 1024 * 1024
 _FETCH_BYTES_MAX = 1 << 30
@@ -33,13 +38,22 @@ AT_ONCE = 8
 
 
 class Stretch(NamedTuple):
-    """What is to be passed on of a partition, and the topic it goes to."""
+    """What is to be passed on of a partition, and the topic it goes to.
+
+    One that stops before it starts passes nothing on: what was passed on before is no longer there.
+    """
 
     topic: str
     partition: int
     start: int
     stop: int
     remote: str
+    #: Of the topic that is meant, for there may be another of that name by now; empty where that is not known.
+    id: str = ""
+
+
+class TopicGone(Exception):
+    """The topic was deleted, and maybe made again, before it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +82,22 @@ class Done(NamedTuple):
     transaction: Transaction | None = None
     records: int = 0
     size_bytes: int = 0
-    #: Records that were gone before they could be read.
-    lost: int = 0
+    #: What could not be passed on, and why: a sentence for each partition.
+    losses: tuple[str, ...] = ()
     runs: Mapping[TopicPartition, list[Run]] = MappingProxyType({})
 
     def to_text(self) -> str:
         runs = [[*tp, [list(run) for run in runs]] for tp, runs in self.runs.items()]
-        return json.dumps([self.transaction, self.records, self.size_bytes, self.lost, runs])
+        return json.dumps([self.transaction, self.records, self.size_bytes, self.losses, runs])
 
     @staticmethod
     def from_text(text: str) -> "Done":
-        transaction, records, size_bytes, lost, runs = json.loads(text)
+        transaction, records, size_bytes, losses, runs = json.loads(text)
         return Done(
             Transaction(*transaction) if transaction else None,
             records,
             size_bytes,
-            lost,
+            tuple(losses),
             {TopicPartition(topic, number): [Run(*run) for run in found] for topic, number, found in runs},
         )
 
@@ -126,21 +140,24 @@ class _Task:
         self._sender: Sender | None = None
         self._beginning = asyncio.Lock()
         self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._lost = 0
+        self._losses: list[str] = []
 
     async def run(self, stretches: Sequence[Stretch]) -> Done:
-        async with asyncio.TaskGroup() as group:
-            for stretch in stretches:
-                group.create_task(self._pass(stretch))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for stretch in stretches:
+                    group.create_task(self._pass(stretch))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None  # By whose kind it is known whether another try may help.
         sender = self._sender
         if sender is None:
-            return Done(lost=self._lost)
+            return Done(losses=tuple(self._losses))
         await sender.flush()
         runs = {
             TopicPartition(each.topic, each.partition): sender.runs(TopicPartition(each.remote, each.partition))
             for each in stretches
         }
-        return Done(self._transaction, sender.records, sender.size_bytes, self._lost, runs)
+        return Done(self._transaction, sender.records, sender.size_bytes, tuple(self._losses), runs)
 
     async def give_up(self) -> None:
         if self._sender is not None:
@@ -150,44 +167,106 @@ class _Task:
 
     async def _pass(self, stretch: Stretch) -> None:
         async with self._at_once:
-            tp, target = (
-                TopicPartition(stretch.topic, stretch.partition),
-                TopicPartition(stretch.remote, stretch.partition),
-            )
-            position, stop, bytes_max = stretch.start, stretch.stop, FETCH_BYTES
-            fetching = self._fetch(tp, position, stop, bytes_max)
             try:
-                while position < stop:
-                    fetched = await fetching
-                    if fetched.error_code:
-                        position = await self._after_loss(tp, position, stop)
-                        fetching = self._fetch(tp, position, stop, bytes_max)
-                        continue
-                    batches, reached = rewritten(fetched.records, fetched.aborted, position, stop, str(tp))
-                    if reached == position:  # Not one whole batch fitted.
-                        bytes_max = min(2 * bytes_max, _FETCH_BYTES_MAX)
-                    position = reached
-                    fetching = self._fetch(tp, position, stop, bytes_max)
-                    for outgoing in batches:
-                        sender = self._sender or await self._begin()
-                        await sender.send(target, outgoing)
-            finally:
-                fetching.cancel()
+                await self._pass_on(stretch)
+            except TopicGone as gone:
+                self._losses.append(str(gone))
 
-    def _fetch(self, tp: TopicPartition, position: int, stop: int, bytes_max: int) -> "asyncio.Future[Fetched]":
+    async def _pass_on(self, stretch: Stretch) -> None:
+        tp = TopicPartition(stretch.topic, stretch.partition)
+        target = TopicPartition(stretch.remote, stretch.partition)
+        position, stop, bytes_max = stretch.start, stretch.stop, FETCH_BYTES
+        if position == FIRST:
+            position = await self._first(stretch)
+        elif position > stop:
+            self._losses.append(
+                f"{tp}: it was passed on up to offset {position} and ends at {stop} now: its log was cut"
+            )
+        fetching = self._fetch(stretch, position, bytes_max)
+        try:
+            while position < stop:
+                fetched = await fetching
+                if fetched.error_code:
+                    position = await self._after_loss(stretch, position)
+                    fetching = self._fetch(stretch, position, bytes_max)
+                    continue
+                batches, reached = rewritten(fetched.records, fetched.aborted, position, stop, str(tp))
+                if reached == position:  # Not one whole batch fitted.
+                    bytes_max = min(2 * bytes_max, _FETCH_BYTES_MAX)
+                position = reached
+                fetching = self._fetch(stretch, position, bytes_max)
+                for outgoing in batches:
+                    sender = self._sender or await self._begin()
+                    await sender.send(target, outgoing)
+        finally:
+            fetching.cancel()
+
+    def _fetch(self, stretch: Stretch, position: int, bytes_max: int) -> "asyncio.Future[Fetched]":
         """A fetch that is under way; one that never ends where there is nothing left."""
+        tp, stop = TopicPartition(stretch.topic, stretch.partition), stretch.stop
         if position >= stop:
             return asyncio.get_running_loop().create_future()
-        return asyncio.ensure_future(
-            fetch_from(self._source, tp, position, stop=stop, bytes_max=bytes_max, isolation=READ_COMMITTED)
-        )
 
-    async def _after_loss(self, tp: TopicPartition, position: int, stop: int) -> int:
+        def ask() -> Awaitable[Fetched]:
+            return fetch_from(self._source, tp, position, stop=stop, bytes_max=bytes_max, isolation=READ_COMMITTED)
+
+        return asyncio.ensure_future(self._asked(stretch, position, ask))
+
+    async def _first(self, stretch: Stretch) -> int:
+        """Where the partition's records begin."""
+        tp = TopicPartition(stretch.topic, stretch.partition)
+        found = await self._asked(stretch, 0, lambda: list_offsets(self._source, {tp: EARLIEST}))
+        return found[tp].offset
+
+    async def _after_loss(self, stretch: Stretch, position: int) -> int:
         """Where to go on after an offset that is not there: retention was quicker, or the log was cut."""
-        earliest = (await list_offsets(self._source, {tp: EARLIEST}))[tp].offset
-        found = min(earliest, stop) if earliest > position else stop
-        self._lost += found - position
+        tp, stop = TopicPartition(stretch.topic, stretch.partition), stretch.stop
+        earliest = await self._first(stretch)
+        found, why = (
+            (min(earliest, stop), "retention was quicker") if earliest > position else (stop, "its log was cut")
+        )
+        self._losses.append(
+            f"{tp}: {found - position} offsets from {position} on were gone before they were read: {why}"
+        )
         return found
+
+    async def _asked(self, stretch: Stretch, position: int, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the very topic answers that is meant; TopicGone when there was another, or none, for long enough."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._source.timeout_s
+        while True:
+            refusal: ProtocolError | None = None
+            try:
+                if await self._is_meant(stretch):
+                    answer = await ask()
+                    if await self._is_meant(stretch):  # It may have been made again meanwhile.
+                        return answer
+            except ProtocolError as fault:
+                if fault.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                refusal = fault
+            if loop.time() >= deadline_s:
+                if await self._is_gone(stretch):
+                    tp = TopicPartition(stretch.topic, stretch.partition)
+                    raise TopicGone(
+                        f"{tp}: the topic was deleted before offsets {position} to {stretch.stop} were read"
+                    )
+                if refusal is not None:
+                    raise refusal
+            await asyncio.sleep(RETRY_PAUSE_S)
+            self._source.forget([stretch.topic])  # What is known, here or to a broker, may be from before it was made.
+
+    async def _is_meant(self, stretch: Stretch) -> bool:
+        return not stretch.id or (await self._source.topic(stretch.topic)).id.hex() == stretch.id
+
+    async def _is_gone(self, stretch: Stretch) -> bool:
+        """Whether the cluster has no such partition; brokers that have just started know neither topics nor brokers."""
+        await self._source.refresh([stretch.topic])
+        known = self._source.topics.get(stretch.topic)
+        if known is None:
+            return bool(self._source.brokers)
+        is_another = bool(stretch.id) and known.id.hex() != stretch.id
+        return is_another or all(part.index != stretch.partition for part in known.partitions)
 
     async def _begin(self) -> Sender:
         async with self._beginning:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from millstream.model.clock import SystemClock
-from millstream.pipelines.mirror.batches import CONF, Batches, start, work_of
+from millstream.pipelines.mirror.batches import CONF, Batches, is_new, start, work_of
 from millstream.pipelines.mirror.beside import Beside
 from millstream.pipelines.mirror.definition import Flow, read_mirror
 from millstream.pipelines.mirror.upkeep import Upkeep
@@ -28,11 +28,10 @@ from millstream.pipelines.spark.session import spark_session
 class FlowTeller(Teller):
     """Tells of records, where Spark only knows of stretches."""
 
-    def __init__(self, tell: Callable[[Report], None], batches: Batches, say: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[Report], None], batches: Batches) -> None:
         super().__init__(tell)
         self._report = tell
         self._batches = batches
-        self._say = say
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = json.loads(event.progress.json)
@@ -40,9 +39,6 @@ class FlowTeller(Teller):
         report = batch_of(progress)
         records = self._batches.taken(report.number).records
         self._report(dataclasses.replace(report, rows_in=records, rows_out=records))
-        if self._batches.lost:
-            self._say(f"{self._batches.lost} offsets were gone before they could be read: retention was quicker")
-            self._batches.lost = 0
 
 
 def main() -> int:
@@ -61,9 +57,11 @@ def main() -> int:
         upkeep = Upkeep(flow, SystemClock(), say)
         beside = Beside(upkeep)
         beside.ask(upkeep.prepare())  # Before Spark: a cluster that is away is no reason to start it.
-        batches = Batches(work_of(flow, job), beside)
+        if is_new(job.checkpoint):
+            beside.ask(upkeep.tell_of_others())
+        batches = Batches(work_of(flow, job), beside, say)
         spark = spark_session(f"millstream mirror {flow.name}", job.master, **{**CONF, **job.conf})
-        teller = FlowTeller(tell, batches, say)
+        teller = FlowTeller(tell, batches)
         spark.streams.addListener(teller)
         query = start(flow, job, spark, batches)
         beside.start()

@@ -88,6 +88,10 @@ class Translations:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Translation] = {}
 
+    def __contains__(self, tp: TopicPartition) -> bool:
+        """Whether anything is known of the partition."""
+        return tp in self._partitions
+
     def learn(self, tp: TopicPartition, runs: Iterable[Run]) -> None:
         for run in runs:
             self._partitions.setdefault(tp, Translation()).learn(run)

@@ -6,7 +6,7 @@ None of it holds the records up: what fails is told, once, and tried again.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from millstream.client.cluster import Cluster
+from millstream.client.cluster import NO_NODE, Cluster
 from millstream.client.coordinators import Coordinators
 from millstream.client.partitions import ACKS_ALL, EARLIEST, LATEST, list_offsets, produce
 from millstream.client.reader import Reader
@@ -46,6 +46,8 @@ class Upkeep:
         self.translations = Translations()
         self._topics = TopicsInStep(flow, self._source, self._target)
         self.groups = Groups(flow, Coordinators(self._source), Coordinators(self._target), self.translations)
+        #: What is not written of syncs: the first ever of a partition, and the last.
+        self._firsts: list[OffsetSync] = []
         self._unwritten: dict[TopicPartition, OffsetSync] = {}
 
     async def prepare(self) -> None:
@@ -64,6 +66,23 @@ class Upkeep:
                 await ensure_compacted(flow, cluster, HEARTBEATS, s.HEARTBEATS_FACTOR)
             for refused in await self._topics.refresh():  # The source's heartbeats are mirrored, too.
                 self._tell(refused)
+
+    async def tell_of_others(self) -> None:
+        """For a flow that is new: say so where somebody has been before, under another checkpoint or by other means."""
+        policy, wanted = self._flow.policy, await self._topics.mirrored()
+        await self._target.refresh(None)
+        there = [
+            TopicPartition(remote, part.index)
+            for name, remote in wanted.items()
+            if remote in self._target.topics and not policy.is_heartbeats(name)
+            for part in self._target.topics[remote].partitions
+            if part.leader != NO_NODE
+        ]
+        ends = await list_offsets(self._target, dict.fromkeys(there, LATEST)) if there else {}
+        filled = sorted({tp.topic for tp, end in ends.items() if end.offset})
+        if filled:
+            names = ", ".join(filled[:3]) + (", …" if len(filled) > 3 else "")
+            self._tell(f"the checkpoint is new, and there are records in {names}: all are mirrored, behind those")
 
     async def run(self) -> None:
         """Do the chores for ever."""
@@ -89,19 +108,23 @@ class Upkeep:
     def learn(self, runs: Mapping[TopicPartition, Iterable[Run]]) -> None:
         """A micro-batch is committed, and this became of its offsets."""
         for tp, found in runs.items():
-            last: Run | None = None
-            for last in found:
-                self.translations.learn(tp, [last])
-            if last is not None:
-                self._unwritten[tp] = OffsetSync(tp, *last.last)
+            for run in found:
+                if (
+                    tp not in self.translations
+                ):  # Else a group that is within the first micro-batch had no sync before it.
+                    self._firsts.append(OffsetSync(tp, run.upstream, run.downstream))
+                self.translations.learn(tp, [run])
+                self._unwritten[tp] = OffsetSync(tp, *run.last)
 
     async def write_syncs(self) -> None:
         """Write the last sync of every partition that has moved."""
-        syncs, self._unwritten = self._unwritten, {}
+        firsts, syncs = self._firsts, self._unwritten
+        self._firsts, self._unwritten = [], {}
+        encoded = [each.encode() for each in (*firsts, *syncs.values())]
         try:
-            await self._write(self._syncs_home, self._syncs_topic, [each.encode() for each in syncs.values()])
+            await self._write(self._syncs_home, self._syncs_topic, encoded)
         except BaseException:
-            self._unwritten = {**syncs, **self._unwritten}
+            self._firsts, self._unwritten = firsts + self._firsts, {**syncs, **self._unwritten}
             raise
 
     @property
@@ -127,7 +150,11 @@ class Upkeep:
         async for read in Reader(home, {tp: start}, {tp: stop}).read():
             for record in read.records:
                 if record.key is not None and record.value is not None:
-                    sync = OffsetSync.decode(record.key, record.value)
+                    try:
+                        sync = OffsetSync.decode(record.key, record.value)
+                    except CorruptFrame as fault:
+                        self._tell(f"{tp}: passed over offset {record.offset}: {fault}")
+                        continue
                     self.translations.learn(sync.partition, [Run(sync.upstream_offset, sync.offset, 1)])
 
     async def _repeat(self, every_s: float, name: str, chore: Callable[[], Awaitable[object]]) -> None:
@@ -166,6 +193,7 @@ class Upkeep:
         topic = self._flow.policy.checkpoints_topic(self._flow.source)
         await self._write(self._target, topic, [each.encode() for each in checkpoints])
         self.groups.told(checkpoints)
+        self.groups.raise_refusal()
 
     async def _write(self, cluster: Cluster, topic: str, encoded: list[Encoded]) -> None:
         if encoded:

@@ -5,7 +5,7 @@ from pathlib import Path
 from millstream.client.admin import Change, Operation, SettingValue
 from millstream.client.groups import Committed
 from millstream.model.ids import TopicPartition
-from millstream.pipelines.mirror.batches import identity
+from millstream.pipelines.mirror.batches import identity, is_new
 from millstream.pipelines.mirror.definition import Mirror
 from millstream.pipelines.mirror.formats import Checkpoint
 from millstream.pipelines.mirror.groups import ahead, checkpoints_of
@@ -35,7 +35,7 @@ def test_tasks_have_about_as_much_to_do_and_nothing_is_left_out() -> None:
 
 
 def test_what_a_task_did_survives_its_way_to_the_driver() -> None:
-    done = Done(Transaction("id", 5, 1, True), 7, 700, 3, {TopicPartition("t", 1): [Run(1, 2, 3)]})
+    done = Done(Transaction("id", 5, 1, True), 7, 700, ("t-1: gone",), {TopicPartition("t", 1): [Run(1, 2, 3)]})
     assert Done.from_text(done.to_text()) == done
     assert Done.from_text(Done().to_text()) == Done()
 
@@ -69,6 +69,8 @@ def test_a_groups_offsets_are_translated_where_the_topic_is_mirrored_and_the_pla
 
 
 def test_a_checkpoint_is_the_same_flow_for_as_long_as_it_is_there(tmp_path: Path) -> None:
+    assert is_new(str(tmp_path / "new"))
     first = identity(str(tmp_path / "new"))
+    assert not is_new(str(tmp_path / "new"))
     assert identity(str(tmp_path / "new")) == first
     assert identity(str(tmp_path / "other")) != first
