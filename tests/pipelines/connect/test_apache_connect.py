@@ -87,6 +87,11 @@ def test_apache_s_worker_refuses_in_the_same_words_and_each_takes_over_from_the_
         api.wait_for_state("one", "RUNNING", "RUNNING", "RUNNING")
         api.wait_for(lambda: len(api.get("/connectors/one/tasks")) == 2)
         tasks = api.get("/connectors/one/tasks")
+        # Whoever comes second is refused, whichever it is: the one that works on the group does not notice.
+        with pytest.raises(AssertionError, match="returncode: 1"), apache_connect(broker.address, tmp_path):
+            pass
+        api.wait_for_state("one", "RUNNING", "RUNNING", "RUNNING")
+        assert api.figure("starts_total", "one") == 1
         assert api.stop() == 0
     with apache_connect(broker.address, tmp_path) as port:
         assert sorted(ask(port, "GET", "/connectors")[1]) == ["one", "three", "two"]
@@ -94,6 +99,10 @@ def test_apache_s_worker_refuses_in_the_same_words_and_each_takes_over_from_the_
         assert ask(port, "GET", "/connectors/one/config") == (200, own)
         assert ask(port, "GET", "/connectors/one/tasks") == (200, tasks)
         assert ask(port, "GET", "/connectors/two/tasks") == (200, [])
+        second = scripted_worker(broker.address, tmp_path, GROUP)
+        with pytest.raises(AssertionError, match=f"--group {GROUP}: connect-.* works on it"):
+            second.start()
+        second.kill()
         # It cannot load our class, and says so; what it was told of it stands.
         assert ask(port, "GET", "/connectors/two/status")[0] == 200
         for method, path, body, status, message in REFUSALS:
