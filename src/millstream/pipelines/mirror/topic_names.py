@@ -26,6 +26,7 @@ def id_text(full: str) -> str:
 
 
 def has_id(full: str) -> bool:
+    """Whether it can be told from another of its name."""
     return bool(id_text(full))
 
 
