@@ -15,7 +15,7 @@ SETTINGS = {
     "config.providers.env.param.allowlist.pattern": "DB_.*",
     "config.providers.dir.class": f"{KAFKA}DirectoryConfigProvider",
 }
-ENVIRON = {"DB_USER": "anna", "HOME": "/root"}
+ENVIRON = {"DB_USER": "anna", "HOME": "/nowhere"}
 
 
 def resolved(text: str, **settings: str) -> str:
