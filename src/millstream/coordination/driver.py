@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 from millstream.coordination.decision import Decision, Machine, Origin, Question
@@ -363,7 +363,7 @@ class Shard:
             await self._stage.purgatory.until(
                 lambda end_offset=end_offset: partition.is_settled(end_offset),  # type: ignore[misc]
                 watching=[partition],
-                timeout_ms=max(0, round(min(left_s, LONGEST_WATCH_S) * 1000)),
+                timeout_ms=max(0, ceil(min(left_s, LONGEST_WATCH_S) * 1000)),  # Never before its time.
             )
             self._release()
             self._give_up()

@@ -177,6 +177,27 @@ async def test_a_load_that_fails_sends_clients_away_and_is_tried_again() -> None
 
 
 @on_virtual_time
+async def test_the_last_part_of_a_millisecond_is_waited_for_once() -> None:
+    """A wait that ended before its time, rounded down, would be begun again and again."""
+    ground = Ground(isr=(0, 1))
+    shard, wait, waits = ground.shard(), ground.purgatory.wait, 0
+
+    async def counted(*args: Any) -> None:
+        nonlocal waits
+        waits += 1
+        assert waits < 10
+        await wait(*args)
+
+    ground.purgatory.wait = counted  # type: ignore[assignment, method-assign]
+    first, second = (asyncio.ensure_future(ask(shard, Add(1))) for _ in range(2))
+    await asyncio.sleep(0.0006)
+    ground.partition.fetched_by(1, 1)
+    assert await first == 1
+    with pytest.raises(ProtocolError, match="COORDINATOR_NOT_AVAILABLE"):
+        await second
+
+
+@on_virtual_time
 async def test_a_shard_that_is_closed_is_not_loaded_again() -> None:
     Stumbling.stumbled.clear()
     ground = ground_of(Counter)
