@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,9 @@ def test_a_worker_whose_place_another_takes_ends_and_its_connectors_with_it(
         [pid] = processes(api)
         shutil.copytree(first / "data", second / "data")  # It comes up again, as a machine of that copy would.
         with scripted_worker(broker.address, second, "places") as other:
+            with suppress(OSError):  # It may have ended by now.
+                late = api.ask("PUT", "/connectors/late/config", {"connector.class": SOURCE, "does": "works"})
+                assert late.status == 500 and "lost its place" in late.document["message"]
             assert api.process is not None
             assert api.process.wait(30) != 0
             assert f"--group places: worker {other.url.removeprefix('http://')} works on it" in api.said

@@ -92,6 +92,12 @@ class Membership:
             except (OSError, ProtocolError):
                 continue
 
+    async def check(self) -> None:
+        """ProtocolError where another has taken the place and ``keep`` has not heard of it yet."""
+        code = await self._beat()
+        if code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID):
+            raise ProtocolError(code, f"this worker has lost its place in group {self._id!r}")
+
     async def leave(self) -> None:
         """Let others have the place at once."""
         if not self._member_id:

@@ -191,6 +191,7 @@ class Worker:
 
     async def _write(self, entries: Sequence[Entry]) -> None:
         """Have configs say this, and connectors be so.  What was not acknowledged may be there all the same."""
+        await self._membership.check()
         try:
             await self.store.write_configs(entries)
         except BaseException:
