@@ -152,6 +152,9 @@ def test_a_connector_is_made_shown_and_deleted(api: ConnectProcess) -> None:
     assert answer.status == 201
     assert answer.document == {"name": "a b/c", "config": own, "tasks": [], "type": "source"}
     assert answer.headers["Location"] == f"{api.url}/connectors/a%20b%2Fc"
+    proxied = api.ask("PUT", "/connectors/proxied/config", config(), Host="connect.example:80")
+    assert proxied.headers["Location"] == "http://connect.example:80/connectors/proxied"
+    assert api.ask("DELETE", "/connectors/proxied").status == 204
     again = api.ask("POST", "/connectors", {"name": "a b/c", "config": given})
     assert (again.status, again.document["message"]) == (409, "Connector a b/c already exists")
     place = "/connectors/a%20b%2Fc"

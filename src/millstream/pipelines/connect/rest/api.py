@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -41,21 +42,32 @@ class Api:
         self.is_ready = False
         self._under_way: set[asyncio.Task[Page]] = set()
         self._providers = Providers.of(worker.settings.providers, worker.settings.env)
-        self._checkers = ThreadPoolExecutor(CHECKS_MAX, "checks")
+        self._checkers = asyncio.Semaphore(CHECKS_MAX)
 
     async def check(self, work: Callable[[T], R], about: T) -> R:
-        """Something that may look outside and take its time, beside the loop and where nobody else has to wait."""
-        return await asyncio.get_running_loop().run_in_executor(self._checkers, work, about)
+        """Something that may look outside and take its time, beside the loop and where nobody else has to wait.
+
+        Not even who ends the worker: no thread is waited for that somebody's check does not come back from.
+        """
+        loop = asyncio.get_running_loop()
+        outcome: Future[R] = Future()
+        outcome.set_running_or_notify_cancel()  # Whoever gives up does not call it off: it may still come back.
+
+        def run() -> None:
+            try:
+                outcome.set_result(work(about))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        async with self._checkers:
+            threading.Thread(target=run, name="check", daemon=True).start()
+            return await asyncio.wrap_future(outcome, loop=loop)
 
     async def validate(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What is right and wrong with a config over the worker's; Misconfigured when it names no connector."""
         settings = self.worker.settings
         check = partial(validation.validate, providers=self._providers, worker_group=group_id(settings.group))
         return await self.check(check, layered(settings.defaults, given))
-
-    def close(self) -> None:
-        """Begin no more checks."""
-        self._checkers.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, request: Request) -> Page:
         """The answer to any request at all."""
@@ -74,7 +86,7 @@ class Api:
         route, named = found[method]
         if not self.is_ready and named:
             return error(HTTPStatus.SERVICE_UNAVAILABLE, "Worker is still starting up.")
-        return await self._follow(route, Call(named, request.query, request.body))
+        return await self._follow(route, Call(named, request.query, request.body, request.headers.get("host", "")))
 
     async def _follow(self, route: routes.Route, call: Call) -> Page:
         """What the route makes of it; what was begun is done, though nobody waits for it any more."""

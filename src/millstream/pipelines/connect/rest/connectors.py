@@ -69,7 +69,7 @@ async def create(api: "Api", call: Call) -> Page:
     await _check(api, config)
     target = INITIAL[str(initial).upper()] if initial is not None else None
     await api.worker.put(name, config, target, may_replace=False)
-    return _made(api.worker, name)
+    return _made(api.worker, name, call)
 
 
 async def info(api: "Api", call: Call) -> Page:
@@ -88,7 +88,7 @@ async def put_config(api: "Api", call: Call) -> Page:
     given = _with_name(name, call.config())
     await _check(api, given)
     is_new = await api.worker.put(name, given)
-    return _made(api.worker, name) if is_new else answer(_info(api.worker, name))
+    return _made(api.worker, name, call) if is_new else answer(_info(api.worker, name))
 
 
 async def patch_config(api: "Api", call: Call) -> Page:
@@ -181,8 +181,9 @@ async def reset_topics(api: "Api", call: Call) -> Page:
     return nothing(HTTPStatus.ACCEPTED)
 
 
-def _made(worker: Worker, name: str) -> Page:
-    place = f"http://{worker.settings.worker_id}/connectors/{quote(name, safe='')}"
+def _made(worker: Worker, name: str, call: Call) -> Page:
+    """What was made, and where it is for whoever asked: as a proxy before us may call us, too."""
+    place = f"http://{call.host or worker.settings.worker_id}/connectors/{quote(name, safe='')}"
     return answer(_info(worker, name), HTTPStatus.CREATED, Location=place)
 
 

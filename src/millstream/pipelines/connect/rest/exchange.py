@@ -18,6 +18,8 @@ class Call(NamedTuple):
     named: Mapping[str, str]
     query: str = ""
     body: bytes = b""
+    #: By which name and port it was asked for.
+    host: str = ""
 
     def values(self, name: str) -> list[str]:
         """Everything that the query says under this name."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -24,6 +25,8 @@ from millstream.pipelines.running.restarts import Restarts
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often what metrics forget is forgotten.
 TURN_S = 60.0
+#: What may be listened on and cannot be called.
+ANYWHERE = ("", "0.0.0.0", "::")
 STOPPING = "stopping behind the batches under way; once more stops them at once"
 
 
@@ -139,7 +142,6 @@ async def _run(
     finally:
         turning.cancel()
         worker.kill()
-        api.close()
 
 
 async def _is_opened(worker: Worker, stops: "asyncio.Queue[int]") -> bool:
@@ -174,4 +176,6 @@ async def _turn(worker: Worker) -> None:
 
 
 def _place(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    """Where others find the worker: one that listens everywhere by the machine's name."""
+    known = socket.gethostname() if host in ANYWHERE else host
+    return f"[{known}]:{port}" if ":" in known else f"{known}:{port}"
