@@ -1,11 +1,14 @@
 """The Spark sink's protocol against Apache Kafka's own coordinators; what Spark itself adds is left out."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from millstream.client.producing import ProducerId, init_producer_id, standings
 from millstream.model.clock import SystemClock
@@ -22,6 +25,7 @@ from millstream.pipelines.spark.sink.protocol import (
     fate_of,
 )
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
+from millstream.pipelines.spark.sink.writers import Written, stream_writer
 from tests.compatibility import apache_kafka
 from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
@@ -210,3 +214,19 @@ def test_a_partition_that_is_new_is_found_when_a_row_names_it(sink: Sink) -> Non
     assert done.transaction is not None
     sink.commit(1, done.transaction)
     assert {(record.partition, record.value) for record in records_of(sink.address, sink.topic)} >= {(3, b"b")}
+
+
+def test_what_killed_tasks_left_unheard_is_taken_back_with_their_batch(sink: Sink, tmp_path: Path) -> None:
+    """A query that is stopped in the middle leaves it, and readers would wait for it until it is started again."""
+    sink.query = str(uuid4())
+    (tmp_path / "metadata").write_text(json.dumps({"id": sink.query}))
+    sink.commit(0, sink.write(b"a"))
+    unheard, heard = sink.write(b"unheard"), sink.write(b"heard")
+    options = {"kafka.bootstrap.servers": sink.address, "topic": sink.topic, "checkpointLocation": str(tmp_path)}
+    writer = stream_writer(options, StructType([StructField("value", BinaryType())]), False)
+    writer.abort([None], 1)
+    assert (sink.fate(unheard), sink.fate(heard)) == (Fate.ABORTED, Fate.ABORTED)
+    unheard, heard = sink.write(b"unheard"), sink.write(b"heard")
+    writer.abort([Written(sink.query, heard, 1, 1), None], 1)
+    assert (sink.fate(unheard), sink.fate(heard)) == (Fate.ABORTED, Fate.ABORTED)
+    assert sink.values() == [b"a"]

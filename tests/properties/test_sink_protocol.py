@@ -210,6 +210,14 @@ def _given_up_under_its_fence(world: World) -> list[Process]:
     return [Process(committed(world, 2, mine, keeper)), Process(served(world, abort_plan(2, mine)))]
 
 
+def _aborted_by_another(world: World) -> list[Process]:
+    """A driver that failed takes the batch back while another is about to commit it."""
+    return [
+        Process(served(world, commit_plan(1, [_open(world, Worker(world), 1)]))),
+        Process(served(world, abort_plan(1, [_open(world, Worker(world), 1)]))),
+    ]
+
+
 def _settled_meanwhile(world: World) -> list[Process]:
     """Somebody takes the query for dead while its driver is only slow."""
     return [
@@ -226,6 +234,7 @@ def _settled_meanwhile(world: World) -> list[Process]:
         _one_goes_on,
         _one_goes_on_under_its_fence,
         _given_up_under_its_fence,
+        _aborted_by_another,
         _settled_meanwhile,
     ],
 )
@@ -262,6 +271,14 @@ def test_a_batch_before_the_last_one_is_taken_back_and_told() -> None:
     assert plan.send(Decision(7, (last,))) == End((late,), is_commit=False)
     with pytest.raises(BatchOutdated, match=r"batch 6: batch 7 of this query is written already.*checkpointLocation"):
         plan.send({late: Fate.ABORTED})
+
+
+def test_with_a_batch_is_taken_back_what_its_tasks_left_unheard() -> None:
+    world = World(tasks=1)
+    _open(world, Worker(world), 1)
+    for _ in served(world, abort_plan(1, [_open(world, Worker(world), 1)])):
+        pass
+    assert world.open_ones() == []
 
 
 def test_what_was_given_up_is_remembered_only_until_it_is_aborted() -> None:

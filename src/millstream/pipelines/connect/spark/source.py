@@ -195,10 +195,13 @@ class Writer(StreamWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Noted:
         context = TaskContext.get()
         assert context is not None
-        query = query_of(self._job, context.getLocalProperty(_QUERY_ID) or "")
+        query = self.named(context.getLocalProperty(_QUERY_ID) or "")
         topics: set[str] = set()
         written = self._write(query, self._noting(iterator, topics), is_two_phase=True)
         return Noted(**vars(written), topics=frozenset(topics - {self._job.offsets_topic}))
+
+    def named(self, query_id: str) -> str:
+        return query_of(self._job, query_id)
 
     def _noting(self, batches: Iterator[pa.RecordBatch], topics: set[str]) -> Iterator[pa.RecordBatch]:
         """The same batches, their topics noted, and made where the config says how."""

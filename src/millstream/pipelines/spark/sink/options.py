@@ -55,6 +55,9 @@ APP_ID = Setting(
 VERSION = Setting(
     "txnVersion", LONG, default=-1, check=at_least(0), doc="The number of this write; rises, and is written once."
 )
+CHECKPOINT = Setting(
+    "checkpointLocation", STRING, default="", doc="Spark's own; tells whose batch it is when no task came to its end."
+)
 DECISIONS_TOPIC = Setting(
     "decisionsTopic",
     STRING,
@@ -132,6 +135,7 @@ class SinkOptions:
     is_exactly_once: bool
     app_id: str
     version: int
+    checkpoint: str
     decisions_topic: str
     compression: int
     batch_bytes: int
@@ -174,6 +178,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         is_exactly_once=options[DELIVERY] == EXACTLY_ONCE,
         app_id=options[APP_ID],
         version=options[VERSION],
+        checkpoint=options[CHECKPOINT],
         decisions_topic=options[DECISIONS_TOPIC],
         compression=CODEC_IDS[options[COMPRESSION]],
         batch_bytes=options[BATCH_BYTES],

@@ -146,22 +146,16 @@ def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None =
 
 
 def abort_plan(batch: int, mine: Sequence[Transaction]) -> Plan:
-    """Take my transactions back, unless the batch was decided: then it is carried out.
-
-    That they are given up is written down first, for a process that was to commit them and is only late may still come.
+    """Take back what there is of the batch, mine and of tasks whose word was lost, unless it was decided: then it is
+    carried out.
     """
     own = tuple(mine)
     yield Fence()
     last: Decision = yield ReadDecision()
     if last.batch >= batch:
         yield from _as_decided(last, batch, own)
-    elif own:
-        if last.given_up:
-            # Whoever gave these up may have died over it. Once they are aborted, nobody can commit them, and they need
-            # not be remembered: or a batch that fails again and again would be too much for one record.
-            yield End(last.given_up, is_commit=False)
-        yield Decide(last._replace(given_up=own))
-        yield End(own, is_commit=False)
+    else:
+        yield from _take_back(last, own)
 
 
 def settle_plan() -> Plan:
@@ -171,12 +165,22 @@ def settle_plan() -> Plan:
     """
     yield Fence()
     last: Decision = yield ReadDecision()
-    found: tuple[Transaction, ...] = yield FindOpen(last.transactions)
+    yield from _take_back(last, ())
+
+
+def _take_back(last: Decision, own: tuple[Transaction, ...]) -> Plan:
+    """Abort my transactions and whatever else is open, but for what was decided last, which is carried out.
+
+    That they are given up is written down first, for a process that was to commit them and is only late may still come.
+    What was given up before is open still, and given up again, or nobody can commit it, and it need not be remembered:
+    or a batch that fails again and again would be too much for one record.
+    """
+    found: tuple[Transaction, ...] = yield FindOpen((*own, *last.transactions, *last.given_up))
     yield from _carry_out(last._replace(transactions=tuple(each for each in last.transactions if each in found)))
-    strays = tuple(each for each in found if each not in last.transactions)
-    if strays:
-        yield Decide(last._replace(given_up=tuple(dict.fromkeys([*last.given_up, *strays]))))
-        yield End(strays, is_commit=False)
+    given_up = tuple(dict.fromkeys([*own, *(each for each in found if each not in last.transactions)]))
+    if given_up:
+        yield Decide(last._replace(given_up=given_up))
+        yield End(given_up, is_commit=False)
 
 
 def _as_decided(last: Decision, batch: int, own: tuple[Transaction, ...]) -> Plan:

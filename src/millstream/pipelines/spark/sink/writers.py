@@ -1,5 +1,6 @@
 """The sink as Spark sees it: tasks that write, and a driver that commits or takes back. docs/exactly_once.md."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from millstream.config.setting import SettingError
+from millstream.pipelines.spark.checkpoint import query_id as query_id_of
+from millstream.pipelines.spark.sink.coordinator import Driver
 from millstream.pipelines.spark.sink.options import SinkOptions, check_schema, sink_options
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
@@ -18,6 +21,9 @@ from millstream.pipelines.spark.sink.tasks import Layout, write_rows
 
 #: The one batch of a job that is not part of a query.
 _ONLY_BATCH = 0
+#: How long a task that was killed may take to end what it is at; then, or soon after, Spark ends its process.
+_LAST_WORDS_S = 0.5
+_SWEEP_TIMEOUT_S = 10.0
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
@@ -62,9 +68,25 @@ class _Sink:
         here = sink_process(self.options)
         here.run(here.driver(query).commit(batch, mine))
 
-    def _abort(self, query: str, batch: int, mine: Sequence[Transaction]) -> None:
+    def _abort(self, query: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Take the batch back.
+
+        Tasks without a message have failed, or were killed and may have come to their end unheard: what they left open
+        nobody else would end before the query runs again, and readers would wait for that.
+        """
         here = sink_process(self.options)
-        here.run(here.driver(query).carry_out(abort_plan(batch, mine)))
+        driver, told = here.driver(query), _told(messages)
+        mine = _transactions(told)
+        if mine:
+            here.run(driver.carry_out(abort_plan(batch, mine)))
+        if len(told) < len(messages):
+            with suppress(Exception):  # Nothing is known to be there; why the batch failed is known to others.
+                here.run(asyncio.wait_for(self._sweep(driver, batch), _SWEEP_TIMEOUT_S))
+
+    async def _sweep(self, driver: Driver, batch: int) -> None:
+        await driver.carry_out(abort_plan(batch, ()))
+        await asyncio.sleep(_LAST_WORDS_S)
+        await driver.carry_out(abort_plan(batch, ()))
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
@@ -97,9 +119,8 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
             self._forget()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        mine = _transactions(_told(messages))
-        if self.options.is_exactly_once and mine:
-            self._abort(self._query, self._batch, mine)
+        if self.options.is_exactly_once:
+            self._abort(self._query, self._batch, messages)
             self._forget()
 
     def _forget(self) -> None:
@@ -116,11 +137,10 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        query = self.options.writer
-        if not query:
-            context = TaskContext.get()
-            query = (context.getLocalProperty(_QUERY_ID) if context is not None else None) or ""
-            assert query, "a task of a streaming query knows its query"
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
+        query = self.named(query_id or "")
+        assert query, "a task of a streaming query knows its query"
         return self._write(query, iterator, is_two_phase=True)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -130,5 +150,11 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
-        if self.options.is_exactly_once and _transactions(told):
-            self._abort(told[0].query, batchId, _transactions(told))
+        query_id = query_id_of(self.options.checkpoint)
+        query = told[0].query if told else self.named(query_id) if query_id else ""
+        if self.options.is_exactly_once and query:
+            self._abort(query, batchId, messages)
+
+    def named(self, query_id: str) -> str:
+        """Who writes, where Spark gave the query this id."""
+        return self.options.writer or query_id
