@@ -142,7 +142,11 @@ def test_who_serves_and_whether_it_is_well(api: ConnectProcess) -> None:
     }
     assert api.ask("HEAD", "/connectors").status == 200
     assert "POST" in api.ask("OPTIONS", "/connectors").headers["Allow"]
-    assert api.ask("POST", "/connectors", "a=b", **{"Content-Type": "text/plain"}).status == 415
+    for wrong in ("text/plain", ""):
+        assert api.ask("POST", "/connectors", json.dumps(NAMED), **{"Content-Type": wrong}).status == 415
+    assert api.ask("GET", "/connectors", Accept="text/html").status == 406
+    assert api.ask("GET", "/connectors", Accept="text/html, application/*;q=0.9").status == 200
+    assert api.ask("GET", "/metrics", Accept="text/plain").status == 200
 
 
 def test_a_connector_is_made_shown_and_deleted(api: ConnectProcess) -> None:

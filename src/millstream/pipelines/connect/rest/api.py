@@ -13,7 +13,7 @@ from millstream.model.errors import ProtocolError
 from millstream.net.http import Page, Request
 from millstream.pipelines.connect import validation
 from millstream.pipelines.connect.providers import Providers
-from millstream.pipelines.connect.rest import routes
+from millstream.pipelines.connect.rest import root, routes
 from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusal
 from millstream.pipelines.connect.rest.levels import Levels
 from millstream.pipelines.connect.runtime.membership import group_id
@@ -31,6 +31,8 @@ REQUEST_TIMEOUT_S = 90.0
 #: How many configs are checked at a time.
 CHECKS_MAX = 8
 WITH_BODY = ("POST", "PUT", "PATCH")
+#: What those accept who can be answered.
+ACCEPTED = {JSON, "application/*", "*/*"}
 
 
 class Api:
@@ -80,10 +82,12 @@ class Api:
             return Page(HTTPStatus.OK, JSON, (), {"Allow": allowed})
         if method not in found:
             return _plain(HTTPStatus.METHOD_NOT_ALLOWED, Allow=allowed)
-        content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.body and content not in (JSON, "") and method in WITH_BODY:
+        # Not without a type either: a page in somebody's browser can send that to a worker on the same machine.
+        if request.body and JSON not in _types(request, "content-type") and method in WITH_BODY:
             return _plain(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         route, named = found[method]
+        if route.handle is not root.metrics and not _types(request, "accept", JSON) & ACCEPTED:
+            return _plain(HTTPStatus.NOT_ACCEPTABLE)
         if not self.is_ready and named:
             return error(HTTPStatus.SERVICE_UNAVAILABLE, "Worker is still starting up.")
         return await self._follow(route, Call(named, request.query, request.body, request.headers.get("host", "")))
@@ -106,6 +110,11 @@ class Api:
         except Exception as fault:
             logger.exception("%s %s went wrong", route.method, route.path)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(fault).__name__}: {fault}")
+
+
+def _types(request: Request, header: str, otherwise: str = "") -> set[str]:
+    """The media types that a header names, without their parameters."""
+    return {each.partition(";")[0].strip().lower() for each in request.headers.get(header, otherwise).split(",")}
 
 
 def _plain(status: HTTPStatus, **headers: str) -> Page:
