@@ -158,6 +158,39 @@ def test_a_worker_whose_place_another_takes_ends_and_its_connectors_with_it(
             other.wait_for_state("works", "RUNNING", "RUNNING")
 
 
+@pytest.mark.long
+def test_a_worker_that_is_not_heard_of_is_replaced_and_ends_when_it_hears_of_it(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    with scripted_worker(broker.address, first, "silent") as api:
+        make(api, "works")
+        api.wait_for_state("works", "RUNNING", "RUNNING")
+        assert api.process is not None
+        stopped = api.process.pid
+        os.kill(stopped, signal.SIGSTOP)
+        other = scripted_worker(broker.address, second, "silent")
+        refusals, deadline_s = 0, time.monotonic() + 60
+        while other.process is None or not other.port:
+            assert time.monotonic() < deadline_s
+            try:
+                other.start()
+            except AssertionError:
+                other.kill()
+                refusals += 1
+        assert refusals > 0 and f"--group silent: worker {api.url.removeprefix('http://')} works on it" in other.said
+        try:
+            other.wait_for_state("works", "RUNNING", "RUNNING")
+            os.kill(stopped, signal.SIGCONT)
+            assert api.process.wait(30) != 0
+            assert f"--group silent: worker {other.url.removeprefix('http://')} works on it" in api.said
+            other.wait_for_state("works", "RUNNING", "RUNNING")
+        finally:
+            other.kill()
+
+
 def test_a_worker_told_twice_ends_at_once(broker: BrokerProcess, tmp_path: Path) -> None:
     with scripted_worker(broker.address, tmp_path, "twice") as api:
         make(api, "hangs", "hangs")
