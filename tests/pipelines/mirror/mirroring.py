@@ -87,9 +87,11 @@ class Mirroring:
         self.wait_for(lambda: self.figure("batches_total", flow) >= goal, f"{count} batches of {flow}")
 
     def kill_flow(self, flow: str) -> None:
-        """The process of a flow, which takes its JVM and workers along."""
+        """The process of a flow, which takes its JVM and workers along; return when its end was noticed."""
+        before = self.figure("restarts_total", flow)
         [found] = [pid for pid in children_of(self.pid) if f'"{flow}"' in command_of(pid)]
         assert kill(found)
+        self.wait_for(lambda: self.figure("restarts_total", flow) > before, f"the end of {flow}")
 
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
         """Its exit code once it has ended, told by a signal."""
