@@ -1,11 +1,12 @@
 """What plays a scripted connector: it reports as a connector's process does, and goes on where its folder says."""
 
 import os
-import select
 import sys
+import time
 from pathlib import Path
 
 from millstream.pipelines.connect.job import Job
+from millstream.pipelines.connect.leash import Lease, Stops
 from millstream.pipelines.connect.reports import Batch, Failed, Report, Started, encode
 
 EVERY_S = 0.02
@@ -24,9 +25,9 @@ def main() -> int:
     def tell(report: Report) -> None:
         os.write(reports, encode(report))
 
-    def is_told(wait_s: float | None) -> bool:
-        ready, _, _ = select.select([sys.stdin], [], [], wait_s)
-        return bool(ready)
+    stops = Stops()
+    stops.listen(0, Lease(job.lease_s, time.monotonic()), lambda line: tell(Failed(line, "", is_final=False)))
+    is_told = stops.wait
 
     def batch() -> None:
         nonlocal number
@@ -45,7 +46,8 @@ def main() -> int:
         tell(Failed("no such table", "Traceback: table" + "." * int(job.config.get("words", "0")), is_final=True))
         return 1
     if does == "hangs":
-        is_told(None)
+        while not is_told(60):
+            pass
         return 0
     tell(Started(int(job.config.get("tasks", "1"))))
     batch()

@@ -1,10 +1,12 @@
 """A connector's process that cannot even begin: told in a line, without Spark and soon."""
 
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
+from millstream.pipelines.connect.reports import Failed
 from millstream.pipelines.running.lock import held
 from tests.pipelines.connect.connectors import Connector
 
@@ -56,6 +58,19 @@ def test_a_connector_has_one_process_whatever_their_generations(tmp_path: Path) 
         second.start(generation=5)
         failed = second.fail()
     assert failed.message.startswith("another process of connector one is about to end") and not failed.is_final
+
+
+def test_a_process_whose_worker_is_silent_is_no_more(tmp_path: Path) -> None:
+    """Though it waits for brokers that do not answer, and its input is open."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        alone = Connector(address, tmp_path, {"name": "alone", "connector.class": "GeneratorSource", "topic": "t"})
+        alone.start(lease_s=2.0)
+        assert alone._process is not None
+        assert alone._process.wait(30) == -signal.SIGKILL
+        alone.kill()
+    [failed] = alone.told(Failed)
+    assert failed.message == "its worker was not heard of for 2 s; another may have its place" and not failed.is_final
 
 
 def test_brokers_that_do_not_answer_are_worth_another_try(tmp_path: Path) -> None:

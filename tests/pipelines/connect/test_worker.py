@@ -168,6 +168,7 @@ def test_a_worker_that_is_not_heard_of_is_replaced_and_ends_when_it_hears_of_it(
     with scripted_worker(broker.address, first, "silent") as api:
         make(api, "works")
         api.wait_for_state("works", "RUNNING", "RUNNING")
+        [working] = processes(api)
         assert api.process is not None
         stopped = api.process.pid
         os.kill(stopped, signal.SIGSTOP)
@@ -180,6 +181,7 @@ def test_a_worker_that_is_not_heard_of_is_replaced_and_ends_when_it_hears_of_it(
             except AssertionError:
                 other.kill()
                 refusals += 1
+        assert "scripted_process" not in command_of(working), "what nobody answers for has ended before"
         assert refusals > 0 and f"--group silent: worker {api.url.removeprefix('http://')} works on it" in other.said
         try:
             other.wait_for_state("works", "RUNNING", "RUNNING")

@@ -2,7 +2,7 @@
 
 ``python -m millstream.pipelines.connect.process REPORTS`` reads the job's line and reports on that descriptor
 (``reports``). It ends in good order, behind the batch under way, on SIGTERM or when its standard input ends: because
-whoever started it says so, or is no more.
+whoever started it says so, or is no more; and at once, where that is silent for too long (``leash``).
 """
 
 import json
@@ -46,6 +46,8 @@ class Job:
     conf: Mapping[str, str] = field(default_factory=dict)
     #: What the worker's settings say of config providers: variables are looked up by the process itself.
     providers: Mapping[str, str] = field(default_factory=dict)
+    #: How long it may work without a word of its worker (``leash``); 0: for as long as its input is open.
+    lease_s: float = 0.0
     #: The group of workers that the connector is of.
     group: str = "connect"
 

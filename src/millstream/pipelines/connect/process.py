@@ -4,9 +4,8 @@ import json
 import logging
 import os
 import queue
-import select
-import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from millstream.pipelines import running
 from millstream.pipelines.connect.base import Sink
 from millstream.pipelines.connect.errors import ConnectError, Misconfigured
 from millstream.pipelines.connect.job import Job
+from millstream.pipelines.connect.leash import Lease, Stops
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.places import document_of
 from millstream.pipelines.connect.providers import Providers, without
@@ -59,27 +59,6 @@ CONF = {
     # On a machine that starts many of them at once, workers may take their time.
     "spark.python.authenticate.socketTimeout": "60s",
 }
-
-
-class Stops:
-    """Whether the process was told to end: by a signal, or by the end of its standard input."""
-
-    def __init__(self) -> None:
-        self._is_told = False
-        signal.signal(signal.SIGTERM, lambda *_: self.tell())
-
-    def tell(self) -> None:
-        self._is_told = True
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether it was told, now or within this time."""
-        if self._is_told:
-            select.select([], [], [], timeout_s)
-            return True
-        ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
-        if ready and not os.read(sys.stdin.fileno(), 1):
-            self._is_told = True
-        return self._is_told
 
 
 class Batches(StreamingQueryListener):
@@ -115,6 +94,9 @@ def main() -> int:
     secrets: set[str] = set()
     try:
         told = Job.from_line(_line(sys.stdin.fileno()))
+        place = int(sys.argv[1])  # Not the file, for another thread may be about to write to that.
+        lease = Lease(told.lease_s, time.monotonic())
+        stops.listen(sys.stdin.fileno(), lease, lambda line: _say(place, Failed(line, "", is_final=False)))
         with _alone(told):
             job = _resolved(told, secrets)
             secrets |= _passwords(job)
@@ -123,6 +105,10 @@ def main() -> int:
         tell(failure_of(error, secrets))
         return 1
     return 0
+
+
+def _say(place: int, report: Report) -> None:
+    os.write(place, encode(report))
 
 
 def _resolved(job: Job, secrets: set[str]) -> Job:

@@ -98,6 +98,13 @@ class Child:
         await asyncio.gather(*self._listening, return_exceptions=True)
         return code
 
+    def tell(self, line: bytes) -> None:
+        """Say something on its standard input; nobody waits until it is heard."""
+        if self._leash is not None:
+            os.set_blocking(self._leash, False)
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(self._leash, line)
+
     def let_go(self) -> None:
         """Tell the process to end in good order."""
         if self._leash is not None:

@@ -18,6 +18,7 @@ from millstream.pipelines.connect.runtime.configs import task_entries
 from millstream.pipelines.connect.runtime.generations import Generations
 from millstream.pipelines.connect.runtime.kinds import CLASS, SOURCE, Kind, class_of, kind_of
 from millstream.pipelines.connect.runtime.leftovers import Leftovers
+from millstream.pipelines.connect.runtime.membership import LEASE_S
 from millstream.pipelines.connect.runtime.metrics import WorkerMetrics
 from millstream.pipelines.connect.runtime.showing import gone_entries, status_entries
 from millstream.pipelines.connect.runtime.states import State, Target
@@ -128,6 +129,11 @@ class Fleet:
         await asyncio.gather(*(each.close() for each in self.connectors.values()), *self._leaving.values())
         for connector in self.connectors.values():
             self._note_status(connector)
+
+    def pulse(self) -> None:
+        """Let every process work on: this worker has its place in the group."""
+        for connector in self.connectors.values():
+            connector.pulse()
 
     def kill(self) -> None:
         """End every process at once."""
@@ -245,6 +251,7 @@ class Fleet:
             master=self._settings.master,
             conf=self._settings.conf,
             providers=self._settings.providers,
+            lease_s=LEASE_S,
             group=self._settings.group,
         )
         if not is_source:

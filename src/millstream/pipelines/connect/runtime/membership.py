@@ -7,6 +7,7 @@ takes its own place, and need not wait until it is missed.
 
 import asyncio
 import os
+from collections.abc import Callable
 from uuid import uuid4
 
 from millstream.client.cluster import check, error_of
@@ -22,8 +23,10 @@ from millstream.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 #: The kind of group that Kafka Connect's workers form, and the one way of ours to share it out: not at all.
 PROTOCOL_TYPE = "connect"
 PROTOCOL = "millstream"
-#: A worker that is not heard of for so long is gone, and may be replaced.
-SESSION_TIMEOUT_MS = 10_000
+#: A worker that is not heard of for so long is gone, and may be replaced: then its processes are gone as well, which
+#: work for no longer than this after it was.
+SESSION_TIMEOUT_MS = 30_000
+LEASE_S = 20.0
 REBALANCE_TIMEOUT_MS = 10_000
 BEAT_S = 2.0
 #: Leaving is a courtesy: a coordinator that does not answer will notice by itself.
@@ -72,8 +75,8 @@ class Membership:
             raise self._taken(others)
         await self._join()
 
-    async def keep(self) -> None:
-        """Keep the place, for ever; PipelineError once another has it.
+    async def keep(self, kept: Callable[[], None]) -> None:
+        """Keep the place, for ever, and say so each time; PipelineError once another has it.
 
         While brokers do not answer, it stays: nobody else can have it then.
         """
@@ -81,7 +84,9 @@ class Membership:
             await asyncio.sleep(BEAT_S)
             try:
                 code = await self._beat()
-                if code in _REJOIN:
+                if code is ErrorCode.NONE:
+                    kept()
+                elif code in _REJOIN:
                     if code is ErrorCode.UNKNOWN_MEMBER_ID:  # We were silent for too long.
                         self._member_id = ""
                         await self.join()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from millstream.model.clock import Clock
+from millstream.pipelines.connect import leash
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.reports import Batch, Failed, Offsets, Started, decode
 from millstream.pipelines.connect.runtime.lifecycle import HAS_PROCESS, Fall, Life, Order, Phase
@@ -89,6 +90,11 @@ class Supervised:
         self._restarts.falls = 0
         self._follow(*self.life.anew())
 
+    def pulse(self) -> None:
+        """Let its process know that its worker is well."""
+        if self._child is not None:
+            self._child.tell(leash.alive(self._clock.monotonic_s()))
+
     async def settled(self) -> None:
         """Return once there is no process."""
         await self._idle.wait()
@@ -125,6 +131,7 @@ class Supervised:
 
     def _let_go(self) -> None:
         assert self._child is not None
+        self._child.tell(leash.STOP)
         self._child.let_go()
         self._timer = asyncio.get_running_loop().call_later(STOP_TIMEOUT_S, self._kill)
 

@@ -58,7 +58,7 @@ class Worker:
     async def open(self) -> None:
         """Read what is kept, and have every connector be as it was wanted; PipelineError where another worker does."""
         await self._membership.join()
-        self._keeping = asyncio.create_task(self._membership.keep())
+        self._keeping = asyncio.create_task(self._membership.keep(self._fleet.pulse))
         await self.store.open()
         await self._leftovers.open()
         await self._fleet.follow()
