@@ -122,7 +122,7 @@ REACHING = {
     "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
     # The last two for locks alone.
     "threading": (
-        *("cli/watching.py", "client/application/*.py", "pipelines/mirror/beside.py"),
+        *("cli/watching.py", "client/application/*.py", "pipelines/connect/beside.py", "pipelines/mirror/beside.py"),
         *("registry/zookeeper/*.py", "storage/directory.py"),
     ),
     "subprocess": ("cli/cluster/*.py",),

@@ -2,11 +2,11 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
+from millstream.model.clock import SystemClock
 from millstream.pipelines.connect.job import Job
-from millstream.pipelines.connect.leash import Lease, Stops
+from millstream.pipelines.connect.leash import Stops
 from millstream.pipelines.connect.reports import Batch, Failed, Report, Started, encode
 
 EVERY_S = 0.02
@@ -25,8 +25,8 @@ def main() -> int:
     def tell(report: Report) -> None:
         os.write(reports, encode(report))
 
-    stops = Stops()
-    stops.listen(0, Lease(job.lease_s, time.monotonic()), lambda line: tell(Failed(line, "", is_final=False)))
+    stops = Stops(SystemClock())
+    stops.listen(0, job.lease_s, lambda line: tell(Failed(line, "", is_final=False)))
     is_told = stops.wait
 
     def batch() -> None:

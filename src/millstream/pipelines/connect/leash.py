@@ -7,9 +7,11 @@ processes end before another worker may take the place: their records would be b
 import os
 import select
 import signal
-import threading
-import time
 from collections.abc import Callable
+from functools import partial
+
+from millstream.model.clock import Clock
+from millstream.pipelines.connect import beside
 
 #: Said before the input ends: whoever says so is there, and sees to the end.
 STOP = b"stop\n"
@@ -46,8 +48,9 @@ class Lease:
 class Stops:
     """Whether the process was told to end: by a signal, or by the end of its standard input."""
 
-    def __init__(self) -> None:
-        self._told = threading.Event()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told = beside.Event()
         signal.signal(signal.SIGTERM, lambda *_: self._told.set())
 
     def wait(self, timeout_s: float) -> bool:
@@ -57,12 +60,13 @@ class Stops:
             return True
         return self._told.wait(timeout_s)
 
-    def listen(self, place: int, lease: Lease, last_words: Callable[[str], None]) -> None:
+    def listen(self, place: int, lease_s: float, last_words: Callable[[str], None]) -> None:
         """Hear what comes there from now on, beside everything else.
 
         Once the lease is over, ``last_words`` is given a line, and the process and all that it started are no more.
         """
-        threading.Thread(target=self._listen, args=(place, lease, last_words), name="leash", daemon=True).start()
+        lease = Lease(lease_s, self._clock.monotonic_s())
+        beside.begin("leash", lambda: self._listen(place, lease, last_words))
 
     def _listen(self, place: int, lease: Lease, last_words: Callable[[str], None]) -> None:
         places, rest = [place], b""
@@ -76,10 +80,8 @@ class Stops:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     lease.hear(line)
-            if lease.is_over(time.monotonic()):
+            if lease.is_over(self._clock.monotonic_s()):
                 words = f"its worker was not heard of for {lease.lease_s:g} s; another may have its place"
                 # Whoever does not speak may not listen either.
-                speaking = threading.Thread(target=last_words, args=(words,), daemon=True)
-                speaking.start()
-                speaking.join(LAST_WORDS_S)
+                beside.begin("last words", partial(last_words, words)).join(LAST_WORDS_S)
                 os.killpg(0, signal.SIGKILL)

@@ -5,7 +5,6 @@ import logging
 import os
 import queue
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,11 +21,12 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from millstream.model.clock import SystemClock
 from millstream.pipelines import running
 from millstream.pipelines.connect.base import Sink
 from millstream.pipelines.connect.errors import ConnectError, Misconfigured
 from millstream.pipelines.connect.job import Job
-from millstream.pipelines.connect.leash import Lease, Stops
+from millstream.pipelines.connect.leash import Stops
 from millstream.pipelines.connect.options import Config
 from millstream.pipelines.connect.places import document_of
 from millstream.pipelines.connect.providers import Providers, without
@@ -90,13 +90,12 @@ def main() -> int:
 
     # PySpark logs, with the whole plan, what is told in a line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    stops = Stops()
+    stops = Stops(SystemClock())
     secrets: set[str] = set()
     try:
         told = Job.from_line(_line(sys.stdin.fileno()))
         place = int(sys.argv[1])  # Not the file, for another thread may be about to write to that.
-        lease = Lease(told.lease_s, time.monotonic())
-        stops.listen(sys.stdin.fileno(), lease, lambda line: _say(place, Failed(line, "", is_final=False)))
+        stops.listen(sys.stdin.fileno(), told.lease_s, lambda line: _say(place, Failed(line, "", is_final=False)))
         with _alone(told):
             job = _resolved(told, secrets)
             secrets |= _passwords(job)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 from millstream.model.errors import ProtocolError
 from millstream.net.http import Page, Request
-from millstream.pipelines.connect import validation
+from millstream.pipelines.connect import beside, validation
 from millstream.pipelines.connect.providers import Providers
 from millstream.pipelines.connect.rest import root, routes
 from millstream.pipelines.connect.rest.exchange import JSON, Call, error, refusal
@@ -62,7 +61,7 @@ class Api:
                 outcome.set_exception(error)
 
         async with self._checkers:
-            threading.Thread(target=run, name="check", daemon=True).start()
+            beside.begin("check", run)
             return await asyncio.wrap_future(outcome, loop=loop)
 
     async def validate(self, given: Mapping[str, str]) -> dict[str, Any]:
