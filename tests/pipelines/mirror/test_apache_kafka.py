@@ -87,7 +87,7 @@ def test_mirrormakers_own_classes_read_what_we_wrote(kafka: ApacheKafka, one: Br
     fill(Topics(kafka.bootstrap), "payments")
     consume(kafka.bootstrap, "followers", ["payments"], 1_500)
     mirror(kafka.bootstrap, one.address, "payments")
-    syncs = mirrormaker.formatted(kafka.bootstrap, "mm2-offset-syncs.B.internal", "OffsetSyncFormatter", 4)
+    syncs = mirrormaker.formatted(kafka.bootstrap, "mm2-offset-syncs.B.internal", "OffsetSyncFormatter", 8)
     assert "OffsetSync{topicPartition=payments-1, upstreamOffset=99, downstreamOffset=99}" in syncs
     [beat] = mirrormaker.formatted(one.address, "heartbeats", "HeartbeatFormatter", 1)
     assert beat.startswith("Heartbeat{sourceClusterAlias=A, targetClusterAlias=B, timestamp=")
