@@ -35,10 +35,9 @@ def _position(connector: Connector) -> int:
     return sum(offset["kafka_offset"] for offset in connector.offsets.values())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind == "delta" else [pytest.mark.long]) for kind in CLASSES]
-)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_topic_is_in_the_lake_once_though_process_and_worker_are_killed(
     kind: str, broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_rows_with_rising_numbers_are_in_their_topic_once_whatever_is_killed(
     assert sorted(found) == list(range(1, last + 1))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_topic_is_in_its_table_once_whatever_is_killed(
     broker: BrokerProcess, topics: Topics, tmp_path: Path, database: TestDatabase
