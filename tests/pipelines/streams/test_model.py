@@ -30,7 +30,10 @@ class Sent(NamedTuple):
 
 
 def _history(seed: int) -> list[list[Sent]]:
-    """Steps of records: event time moves on by about ten seconds a step, and strays behind by up to thirty."""
+    """Steps of records: event time moves on by about ten seconds a step, and strays behind by up to thirty.
+
+    None is of the year 1970's first moment, which Spark takes for late before there was any watermark.
+    """
     chance = random.Random(seed)
     steps, number = [], 0
     for step in range(5):
@@ -38,7 +41,7 @@ def _history(seed: int) -> list[list[Sent]]:
         for _ in range(40):
             number += 1
             topic = chance.choice(["clicks", "clicks", "users", "plans"])
-            at = max(0, 10 * step + 30 + chance.randint(-30, 5))
+            at = max(1, 10 * step + 30 + chance.randint(-30, 5))
             boss = chance.choice([None, *range(4)])
             deleted = topic != "clicks" and chance.random() < 0.25
             records.append(Sent(topic, chance.randrange(4), number, at, boss, deleted))
@@ -94,9 +97,8 @@ def _sliding(history: list[list[Sent]]) -> list[set[tuple[Any, ...]]]:
     rows: list[Sent] = []
     told, done = [], 0
     for _, dropping, closing, clicks in _clicks(history):
-        # The first watermark of all, zero, drops nothing: no row was seen before it.
-        rows += [sent for sent in clicks if sent.at > dropping or dropping == 0]
-        ends = {(sent.key, sent.at) for sent in rows if done < sent.at <= closing or (sent.at == 0 and closing)}
+        rows += [sent for sent in clicks if sent.at > dropping]
+        ends = {(sent.key, sent.at) for sent in rows if done < sent.at <= closing}
         told.append(
             {
                 (
