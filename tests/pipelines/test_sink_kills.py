@@ -14,7 +14,7 @@ from tests.system.broker_process import BrokerProcess
 @pytest.mark.timeout(600)
 def test_a_stream_comes_out_once_though_broker_worker_and_driver_are_killed(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker") as broker:
-        copying = Copying(broker, tmp_path, records=4_000, batch_records=200, delivery="exactly-once")
+        copying = Copying(broker, tmp_path, records=3_000, batch_records=200, delivery="exactly-once")
         try:
             for harm in (copying.kill_broker, copying.kill_python, copying.kill_driver):
                 copying.wait_for_batches(3)

@@ -19,6 +19,7 @@ def _append(file: Path, numbers: range) -> None:
         lines.writelines(f"{number}\n" for number in numbers)
 
 
+@pytest.mark.long
 def test_files_are_in_their_topic_once_whatever_is_killed(
     broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
