@@ -190,8 +190,8 @@ class Fetcher:
     def _due_ms(self) -> int | None:
         """When there is something to do, whatever happens until then."""
         due = [each.place.due_ms for each in self._odd.values() if each.place.state is State.DELAYED]
-        if not self._asked and self._now_ms() < self._not_before_ms and len(self._odd) < len(self._followed):
-            due.append(self._not_before_ms)
+        if not self._asked and len(self._odd) < len(self._followed):
+            due.append(self._not_before_ms)  # Whether that is over by now or not: nobody else would wake us.
         return min(due) + 1 if due else None
 
     def _resume(self) -> None:

@@ -9,7 +9,7 @@ from enum import IntEnum
 PIECE_BYTES = 8 * 1024 * 1024
 #: After each answer a copy rests for so many times as long as the answer took; one that took longer was held back.
 REST = 2
-REST_MS_MAX = 50
+REST_MS_MAX = 20
 
 
 class Lane(IntEnum):
