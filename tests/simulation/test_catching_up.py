@@ -5,6 +5,7 @@ import asyncio
 from millstream.replication.following.lanes import Lane
 from tests.simulation.asking import simulate
 from tests.simulation.brokers import SimulatedCluster
+from tests.simulation.loop import SimClock
 from tests.simulation.network import SimNetwork
 from tests.simulation.replicating import (
     TOPIC,
@@ -25,9 +26,12 @@ RECORDS, RECORD_BYTES = 60, 20_000
 SETTINGS = {"replica.fetch.max.bytes": "50000"}
 
 
-async def one_is_behind(network: SimNetwork, **configs: str) -> tuple[SimulatedCluster, int]:
+async def one_is_behind(network: SimNetwork, *, passing: bool = False, **configs: str) -> tuple[SimulatedCluster, int]:
     """A cluster with a broker that was away while its topic grew, and has just been started again."""
     cluster = SimulatedCluster(network, settings=SETTINGS)
+    if passing:
+        for member in cluster.members.values():
+            member.clock = PassingClock(member.loop)
     await cluster.start()
     await create(cluster, 2, 3, min_insync_replicas="2", **configs)
     away = other_than(cluster, leader_id(cluster), leader_id(cluster, 1)).id
@@ -36,6 +40,17 @@ async def one_is_behind(network: SimNetwork, **configs: str) -> tuple[SimulatedC
         await write(cluster, bytes([number]) * RECORD_BYTES)
     await cluster.start(away)
     return cluster, away
+
+
+class PassingClock(SimClock):
+    """A clock that moves on while one looks at it, as real ones do and virtual ones do not."""
+
+    STEP_S = 0.0004
+    _passed_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self._passed_s += self.STEP_S
+        return super().monotonic_s() + self._passed_s
 
 
 def lane(cluster: SimulatedCluster, broker_id: int, index: int) -> Lane | None:
@@ -54,6 +69,15 @@ def test_a_long_log_is_copied_beside_those_that_are_kept_up_with_and_then_joins_
         assert await write(cluster, b"after") == RECORDS
         await cluster.until(all_hold(cluster, RECORDS + 1))
         assert len({bytes_of(partition) for partition in replicas_of(cluster).values()}) == 1
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_copy_goes_on_though_time_passes_between_two_looks_at_the_clock() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _ = await one_is_behind(network, passing=True)
+        await until_in_sync(cluster, 1, 2, 3)
         await cluster.stop()
 
     simulate(scenario)
