@@ -28,7 +28,7 @@ class Posted(Protocol):
 Answered = Callable[[memoryview | None, Callable[[memoryview], Any]], None]
 
 
-class PostingChannels(Protocol):
+class PostingChannels(Channels, Protocol):
     """Channels that can also be used without waiting, where every turn of the loop counts.
 
     Requests of one kind in different lanes do not wait for each other.

@@ -92,7 +92,8 @@ class Fetcher:
         self._settings = settings
         self._broker_epoch = broker_epoch
         self._belongs = belongs
-        self._pace = Pace()
+        #: For a copy, which nobody waits for; who keeps up never rests.
+        self._pace = Pace() if lane is Lane.CATCHING_UP else None
         self._session = FollowingSession()
         self._followed: dict[Id, Followed] = {}
         #: Those of them that are not simply fetched.
@@ -244,7 +245,8 @@ class Fetcher:
             max_bytes=settings.response_bytes_max,
             partition_max_bytes=settings.partition_bytes_max,
         )
-        self._pace.asked(self._now_ms())
+        if self._pace is not None:
+            self._pace.asked(self._now_ms())
         loop = asyncio.get_running_loop()
         asked = _Asked(loop.create_future())
         posted = self._channels.post(self.leader, fetch, partial(self._answered, asked), lane=self.lane)
@@ -371,15 +373,15 @@ class Fetcher:
             lane = lane_of(log.end_offset, followed.partition.leader_watermark)
             if lane is not self.lane:
                 self._belongs(followed.partition, lane)
-            elif size and lane is Lane.CATCHING_UP:
-                self._copied(id_, followed, size)
+            elif size and self._pace is not None:
+                self._copied(self._pace, id_, followed, size)
         return size
 
-    def _copied(self, id_: Id, followed: Followed, size: int) -> None:
+    def _copied(self, pace: Pace, id_: Id, followed: Followed, size: int) -> None:
         """A piece of a long log was copied: it goes to the disk in time, and where it is throttled it waits."""
-        if self._pace.took(size):
+        if pace.took(size):
             self._unflushed = [each.log for each in self._followed.values()]
-        self._not_before_ms = self._pace.next_ms(self._now_ms())
+        self._not_before_ms = pace.next_ms(self._now_ms())
         self._hold_back(id_, followed, size)
 
     def _hold_back(self, id_: Id, followed: Followed, size: int) -> None:
@@ -401,7 +403,7 @@ class Fetcher:
         """Wait for the disk: the next fetch says that we have it, which must hold also after the power has failed."""
         unflushed, self._unflushed = self._unflushed, []
         await asyncio.gather(*(self._flush_one(log) for log in unflushed))
-        if self.lane is Lane.CATCHING_UP:
+        if self._pace is not None:
             lag = sum(each.partition.leader_watermark - each.log.end_offset for each in self._followed.values())
             self._pace.flushed(lag)
 

@@ -58,7 +58,7 @@ class Followers:
         if known is not None and known[1:] == (partition, leadership.leader_epoch):
             return
         self.unfollow(partition)
-        if self._is_stopped or partition.log is None or partition.log.is_offline:
+        if self._is_stopped or partition.is_offline:
             return
         self._follow_in(Lane.KEEPING_UP, partition)
 
