@@ -136,12 +136,18 @@ def test_a_connector_that_became_another_makes_nothing_of_the_progress_before(
         assert int(generation()) > int(before)
 
 
+def two_folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A place for each of two workers."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    return first, second
+
+
 def test_a_worker_whose_place_another_takes_ends_and_its_connectors_with_it(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
-        folder.mkdir()
+    first, second = two_folders(tmp_path)
     with scripted_worker(broker.address, first, "places") as api:
         make(api, "works")
         api.wait_for_state("works", "RUNNING", "RUNNING")
@@ -162,9 +168,7 @@ def test_a_worker_whose_place_another_takes_ends_and_its_connectors_with_it(
 def test_a_worker_that_is_not_heard_of_is_replaced_and_ends_when_it_hears_of_it(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
-        folder.mkdir()
+    first, second = two_folders(tmp_path)
     with scripted_worker(broker.address, first, "silent") as api:
         make(api, "works")
         api.wait_for_state("works", "RUNNING", "RUNNING")
@@ -174,16 +178,17 @@ def test_a_worker_that_is_not_heard_of_is_replaced_and_ends_when_it_hears_of_it(
         os.kill(stopped, signal.SIGSTOP)
         other = scripted_worker(broker.address, second, "silent")
         refusals, deadline_s = 0, time.monotonic() + 60
-        while other.process is None or not other.port:
-            assert time.monotonic() < deadline_s
-            try:
-                other.start()
-            except AssertionError:
-                other.kill()
-                refusals += 1
-        assert "scripted_process" not in command_of(working), "what nobody answers for has ended before"
-        assert refusals > 0 and f"--group silent: worker {api.url.removeprefix('http://')} works on it" in other.said
         try:
+            while other.process is None or not other.port:
+                assert time.monotonic() < deadline_s
+                try:
+                    other.start()
+                except AssertionError:
+                    other.kill()
+                    refusals += 1
+            assert "scripted_process" not in command_of(working), "what nobody answers for has ended before"
+            taken = f"--group silent: worker {api.url.removeprefix('http://')} works on it"
+            assert refusals > 0 and taken in other.said
             other.wait_for_state("works", "RUNNING", "RUNNING")
             os.kill(stopped, signal.SIGCONT)
             assert api.process.wait(30) != 0
