@@ -23,6 +23,10 @@ class Posted(Protocol):
         """Hang up; every request that waits for an answer on it is called back with None."""
         ...
 
+    def pace(self, rest_s: float) -> None:
+        """From now on, rest for so long after each turn of reading; 0 for not at all."""
+        ...
+
 
 #: Called with an answer's bytes, valid only during the call, and what decodes them or a copy; or with None.
 Answered = Callable[[memoryview | None, Callable[[memoryview], Any]], None]

@@ -11,6 +11,8 @@ from millstream.net.outbox import Outbox, Part, SocketOutbox, TransportOutbox
 
 #: How much is read from one connection before the others have their turn.
 TURN_BYTES = 512 * 1024
+#: The same of one that rests in between.
+PACED_TURN_BYTES = 128 * 1024
 
 
 class Limits:
@@ -44,6 +46,8 @@ class FramedPeer(asyncio.BufferedProtocol):
         self._waiting_for_room = False
         self._in_large_frame = False
         self._turn_bytes = 0
+        self._turn_bytes_max = TURN_BYTES
+        self._rest_s = 0.0
         self._is_yielding = False
 
     # What a subclass says.
@@ -78,6 +82,11 @@ class FramedPeer(asyncio.BufferedProtocol):
             self._let_go()
             self.transport.abort()
 
+    def pace(self, rest_s: float) -> None:
+        """From now on, rest for so long after each turn of reading; 0 for not at all."""
+        self._rest_s = rest_s
+        self._turn_bytes_max = PACED_TURN_BYTES if rest_s else TURN_BYTES
+
     def pace_reading(self) -> None:
         """Read on, or stop reading, as the fill of what waits says."""
         if self.is_closed:
@@ -111,7 +120,8 @@ class FramedPeer(asyncio.BufferedProtocol):
             self._outbox = SocketOutbox(self.loop, sock.fileno(), self.pace_reading, self.close)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.buffer()
+        buffer = self._reader.buffer()
+        return buffer[:PACED_TURN_BYTES] if self._rest_s else buffer
 
     def buffer_updated(self, count: int) -> None:
         self.last_active_s = self.loop.time()
@@ -128,7 +138,7 @@ class FramedPeer(asyncio.BufferedProtocol):
             return
         if self._reader.in_large_frame != self._in_large_frame:
             self._large_frame_changed()
-        if self._turn_bytes >= TURN_BYTES:
+        if self._turn_bytes >= self._turn_bytes_max:
             self._end_turn()
         if self._waiting_for_room or self._is_yielding or self._outbox.pending_bytes or self.is_overfull():
             self.pace_reading()
@@ -143,7 +153,10 @@ class FramedPeer(asyncio.BufferedProtocol):
         """This connection has had its share: the loop would go on reading it while others wait."""
         if not self._is_yielding:
             self._is_yielding = True
-            self.loop.call_soon(self._begin_turn)
+            if self._rest_s:
+                self.loop.call_later(self._rest_s, self._begin_turn)
+            else:
+                self.loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
         self._is_yielding = False

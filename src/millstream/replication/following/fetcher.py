@@ -245,8 +245,6 @@ class Fetcher:
             max_bytes=settings.response_bytes_max,
             partition_max_bytes=settings.partition_bytes_max,
         )
-        if self._pace is not None:
-            self._pace.asked(self._now_ms())
         loop = asyncio.get_running_loop()
         asked = _Asked(loop.create_future())
         posted = self._channels.post(self.leader, fetch, partial(self._answered, asked), lane=self.lane)
@@ -256,6 +254,8 @@ class Fetcher:
             asked.answer.add_done_callback(lambda _: self._wake())
         else:
             asked.timer = loop.call_later(settings.timeout_ms / 1000, posted.close)
+            if self._pace is not None:
+                posted.pace(self._pace.rest_s)
         self._asked.append(asked)
 
     def _replica(self) -> ReplicaState:
@@ -381,7 +381,6 @@ class Fetcher:
         """A piece of a long log was copied: it goes to the disk in time, and where it is throttled it waits."""
         if pace.took(size):
             self._unflushed = [each.log for each in self._followed.values()]
-        self._not_before_ms = pace.next_ms(self._now_ms())
         self._hold_back(id_, followed, size)
 
     def _hold_back(self, id_: Id, followed: Followed, size: int) -> None:

@@ -5,11 +5,13 @@ Pure.
 
 from enum import IntEnum
 
-#: A copy goes to the disk after so many bytes. Left to the kernel they would pile up until it stops every writer.
-PIECE_BYTES = 8 * 1024 * 1024
-#: After each answer a copy rests for so many times as long as the answer took; one that took longer was held back.
-REST = 2
-REST_MS_MAX = 20
+#: A copy goes to the disk after so many bytes. Left to the kernel they would pile up until it stops every writer, and
+#: more at once would hold up whoever shares the disk.
+PIECE_BYTES = 1024 * 1024
+#: The same where there is no time to lose.
+HURRIED_PIECE_BYTES = 8 * 1024 * 1024
+#: How long a copy rests after each turn of reading. Little by little disturbs less than the same in large portions.
+REST_S = 0.001
 
 
 class Lane(IntEnum):
@@ -27,31 +29,27 @@ def lane_of(end_offset: int, leader_watermark: int) -> Lane:
 
 
 class Pace:
-    """How a copy leaves room for others: it rests after each answer, and goes to the disk before there is much of it.
+    """How a copy leaves room for others: it is read little by little, and goes to the disk before there is much of it.
 
     Where its leader runs away from it, it does not rest.
     """
 
     def __init__(self) -> None:
-        self._asked_ms = 0
         self._copied = 0
         self._lag: int | None = None
         self._rests = True
 
-    def asked(self, now_ms: int) -> None:
-        """A fetch leaves."""
-        self._asked_ms = now_ms
-
     def took(self, count: int) -> bool:
         """So many bytes of its answer were appended; whether all that was copied should go to the disk now."""
         self._copied += count
-        return self._copied >= PIECE_BYTES
+        return self._copied >= (PIECE_BYTES if self._rests else HURRIED_PIECE_BYTES)
 
     def flushed(self, lag: int) -> None:
         """What was copied is on the disk, and so many records are still to be."""
         self._rests = self._lag is None or lag < self._lag
         self._copied, self._lag = 0, lag
 
-    def next_ms(self, now_ms: int) -> int:
-        """When the next fetch may leave."""
-        return now_ms + min(REST * (now_ms - self._asked_ms), REST_MS_MAX) if self._rests else now_ms
+    @property
+    def rest_s(self) -> float:
+        """How long to rest after each turn of reading."""
+        return REST_S if self._rests else 0.0

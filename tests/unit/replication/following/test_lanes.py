@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.replication.following.lanes import PIECE_BYTES, REST, REST_MS_MAX, Lane, Pace, lane_of
+from millstream.replication.following.lanes import HURRIED_PIECE_BYTES, PIECE_BYTES, REST_S, Lane, Pace, lane_of
 
 
 @pytest.mark.parametrize(
@@ -17,20 +17,6 @@ def test_only_a_log_that_ends_before_the_watermark_catches_up(end_offset: int, w
     assert lane_of(end_offset, watermark) is lane
 
 
-def test_a_copy_rests_longer_than_it_worked() -> None:
-    pace = Pace()
-    pace.asked(1_000)
-    pace.took(1)
-    assert pace.next_ms(1_004) == 1_004 + REST * 4
-
-
-def test_an_answer_that_was_held_back_is_not_taken_for_work() -> None:
-    pace = Pace()
-    pace.asked(1_000)
-    pace.took(1)
-    assert pace.next_ms(61_000) == 61_000 + REST_MS_MAX
-
-
 def test_a_copy_goes_to_the_disk_piece_by_piece() -> None:
     pace = Pace()
     assert not pace.took(PIECE_BYTES - 1)
@@ -41,10 +27,18 @@ def test_a_copy_goes_to_the_disk_piece_by_piece() -> None:
 
 def test_a_copy_does_not_rest_while_its_leader_runs_away_from_it() -> None:
     pace = Pace()
+    assert pace.rest_s == REST_S
     pace.flushed(lag=500)
-    pace.asked(1_000)
-    assert pace.next_ms(1_004) > 1_004
+    assert pace.rest_s == REST_S
     pace.flushed(lag=500)
-    assert pace.next_ms(1_004) == 1_004
+    assert pace.rest_s == 0
     pace.flushed(lag=499)
-    assert pace.next_ms(1_004) > 1_004
+    assert pace.rest_s == REST_S
+
+
+def test_a_copy_in_a_hurry_goes_to_the_disk_in_larger_pieces() -> None:
+    pace = Pace()
+    pace.flushed(lag=500)
+    pace.flushed(lag=500)
+    assert not pace.took(HURRIED_PIECE_BYTES - 1)
+    assert pace.took(1)
