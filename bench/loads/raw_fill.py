@@ -45,13 +45,18 @@ def fill(connection: wire.Connection, request: bytes, topic: str, total: int, wi
     at_once = request * max(min(window // 2, 65_536 // len(request)), 1)
     step, answer_bytes = len(at_once) // len(request), wire.produce_answer_bytes(topic)
     total -= total % step
-    buffer, sent, got_bytes = memoryview(bytearray(1 << 18)), 0, 0
+    buffer, filled, sent, answered = memoryview(bytearray(1 << 18)), 0, 0, 0
     started = shown = time.monotonic()
-    while got_bytes < sent * answer_bytes or sent < total:
-        while sent < total and sent - got_bytes // answer_bytes <= window - step:
+    while answered < sent or sent < total:
+        while sent < total and sent - answered <= window - step:
             connection.send(at_once)
             sent += step
-        got_bytes += connection.socket.recv_into(buffer)
+        filled += connection.socket.recv_into(buffer[filled:])
+        whole = filled // answer_bytes
+        for at in range(0, whole * answer_bytes, answer_bytes):
+            wire.produced_offset(buffer, topic, at)
+        answered, rest = answered + whole, bytes(buffer[whole * answer_bytes : filled])
+        buffer[: len(rest)], filled = rest, len(rest)
         now = time.monotonic()
         if now - started > seconds:
             total = sent

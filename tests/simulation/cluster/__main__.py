@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 
-from tests.simulation.cluster.bugs import BUGS, planted
+from tests.simulation.cluster.bugs import BUGS, RARE, planted
 from tests.simulation.cluster.life import Outcome, live
 
 #: A life that takes longer than this runs in circles.
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="this one alone, with its trace")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once (one a core)")
-    parser.add_argument("--bug", choices=sorted(BUGS), help="with this bug planted in the code")
+    parser.add_argument("--bug", choices=sorted(BUGS | RARE), help="with this bug planted in the code")
     parser.add_argument("--until-failure", action="store_true", help="stop at the first seed that fails")
     asked = parser.parse_args()
     if asked.seed is not None:

@@ -138,7 +138,7 @@ def _obey_for_the_dead() -> Patches:
     return [patch.object(Orders, "__init__", ready)]
 
 
-#: The name to ask for -> what to patch.
+#: The name to ask for -> what to patch. Each is found within two hundred lives.
 BUGS: dict[str, Callable[[], Patches]] = {
     "truncate-by-watermark": _truncate_by_watermark,
     "ignore-epochs": _ignore_epochs,
@@ -149,16 +149,17 @@ BUGS: dict[str, Callable[[], Patches]] = {
     "trust-the-returned": _trust_the_returned,
     "commit-below-minimum": _commit_below_minimum,
     "join-early": _join_early,
-    "forget-proposals": _forget_proposals,
     "mark-unreplicated": _mark_unreplicated,
     "obey-for-the-dead": _obey_for_the_dead,
 }
+#: These are not: an answer must be lost in the very moment before a leader dies. The tests of ``leading`` find it.
+RARE: dict[str, Callable[[], Patches]] = {"forget-proposals": _forget_proposals}
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """The code has this bug inside the block."""
     with ExitStack() as stack:
-        for each in BUGS[name]():
+        for each in (BUGS | RARE)[name]():
             stack.enter_context(each)
         yield
