@@ -15,6 +15,8 @@ from tests.simulation.cluster.life import Outcome, live
 
 #: A life that takes longer than this runs in circles.
 STUCK_S = 300.0
+#: Lives between two words of how far it has come.
+PROGRESS_EVERY = 50
 
 
 def main() -> int:
@@ -66,6 +68,8 @@ def _report(outcomes: Iterator[Outcome], asked: argparse.Namespace) -> int:
             _say(failure_text(outcome, asked.bug))
             if asked.until_failure:
                 break
+        if lived % PROGRESS_EVERY == 0:
+            sys.stderr.write(f"{lived:,} of {asked.seeds:,} lives, {failed} failed\n")
     _say(f"{lived} lives in {time.monotonic() - began_s:.0f} s, {virtual_s / 60:.0f} minutes of virtual time")
     for kind, count in sorted(counts.items()):
         _say(f"{count:10,} {kind}")
