@@ -95,6 +95,16 @@ def test_another_clusters_registry_is_refused_and_left_alone(tmp_path: Path, roo
     assert re.search(rf"belongs to cluster {cluster_id}, and the registry is that of cluster \S+: name", line)
 
 
+def test_a_brokers_directory_is_refused_where_its_registry_was_forgotten(tmp_path: Path, root: str) -> None:
+    with broker(tmp_path, root, 1):
+        pass
+    line = refusal(BrokerProcess(tmp_path, settings={"broker.id": 1}))
+    assert f"{tmp_path} belongs to a cluster on ZooKeeper: name its registry with --registry zk://" in line
+    assert not list(tmp_path.glob("millstream-registry.db*"))
+    with broker(tmp_path, root, 1):
+        pass
+
+
 def test_another_brokers_directory_is_refused(tmp_path: Path, root: str) -> None:
     with broker(tmp_path, root, 1):
         pass

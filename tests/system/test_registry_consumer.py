@@ -15,6 +15,7 @@ import pytest
 
 from millstream.client.registry_consumer import RegistryConsumer
 from millstream.registry.embedded import EmbeddedTree
+from millstream.registry.tree import RegistryFailure
 from tests.system.broker_process import BrokerProcess
 from tests.system.command import Millstream
 
@@ -152,6 +153,12 @@ def test_a_member_that_left_is_followed_exactly_where_it_was(
     millstream("produce", "orders", stdin="more\n")
     assert asyncio.run(read(finishes=False)) == [b"more"]
     assert asyncio.run(read(finishes=True)) == [b"more"]
+
+
+def test_a_root_without_a_cluster_is_refused(cluster: tuple[str, list[BrokerProcess], ExitStack]) -> None:
+    nowhere = f"{cluster[0]}/nowhere"
+    with pytest.raises(RegistryFailure, match=r"/nowhere: there is no cluster"):
+        asyncio.run(RegistryConsumer.open(nowhere, "readers", topics=["orders"]))
 
 
 @pytest.mark.parametrize(

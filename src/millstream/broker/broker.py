@@ -157,13 +157,15 @@ class Broker:
     async def _start(self) -> None:
         environment, config = self._environment, self._config
         self._undo.append(self._close_environment)
+        is_shared = config.get(ZOOKEEPER_CONNECT) is not None
+        if not is_shared:
+            joining.check_own(environment.files, config.log_directories)
         environment.files.make_folder(config.log_directories[0])
         registry, close_registry = await environment.open_registry(
             f"{config.log_directories[0]}/{REGISTRY_FILE}", environment.workers
         )
         self._undo.append(close_registry)
         self.registry = registry
-        is_shared = config.get(ZOOKEEPER_CONNECT) is not None
         await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=is_shared)
         is_new = not is_shared and await adoption.is_new(registry)
         await lay_out(registry)
@@ -177,7 +179,7 @@ class Broker:
             await self.settings.load_topics(adopted)
         known = next((meta.cluster_id for meta in self.logs.meta()), None)
         self.cluster.cluster_id = await cluster_id(registry, environment.random, known)
-        self.logs.identify(self.id, self.cluster.cluster_id)
+        self.logs.identify(self.id, self.cluster.cluster_id, is_shared=is_shared)
         self.producer_ids = ProducerIds(registry, self.id)
         self.coordinators = Coordinators(self)
         self._undo.append(self.coordinators.close)

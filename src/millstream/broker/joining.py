@@ -9,6 +9,19 @@ from millstream.storage.files import Files
 from millstream.storage.meta import META_PROPERTIES, DamagedMeta, MetaProperties
 
 
+def check_own(files: Files, directories: Iterable[str]) -> None:
+    """DirectoryError for directories of a cluster on ZooKeeper: asked before a registry of our own is made in them.
+
+    With such a one, the broker would take all it has a replica of for its own, and write what nobody else knows of.
+    """
+    for directory, meta in _known(files, directories):
+        if meta.is_shared:
+            raise DirectoryError(
+                f"{directory} belongs to a cluster on ZooKeeper: "
+                "name its registry with --registry zk://HOST:PORT, or another directory"
+            )
+
+
 async def check(
     registry: Registry, broker_id: int, files: Files, directories: Iterable[str], *, is_shared: bool
 ) -> None:

@@ -47,6 +47,12 @@ class Registration:
         RegistryFailure when it stays.
         """
         self._watch = await self._registry.watch(self._path, self._is_checked.set)
+        if await self._is_taken():
+            _log.warning(
+                "broker id %d is registered already: waiting for up to %.0f s, in case this broker crashed",
+                self._broker_id,
+                patience_s,
+            )
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 while await self._is_taken():

@@ -29,8 +29,8 @@ from millstream.registry.consumers import (
     ConsumerRegistration,
     topic_filter,
 )
-from millstream.registry.nodes import BROKER, BROKER_IDS
-from millstream.registry.tree import Registry, RegistryError
+from millstream.registry.nodes import BROKER, BROKER_IDS, CLUSTER_ID
+from millstream.registry.tree import Registry, RegistryError, RegistryFailure
 
 #: Where a partition without an offset of the group's is read from.
 RESETS = {"earliest": EARLIEST, "latest": LATEST}
@@ -119,6 +119,8 @@ class RegistryConsumer:
             credentials=credentials,
         )
         try:
+            if await session.exists(CLUSTER_ID.path()) is None:
+                raise RegistryFailure(f"{registry}: there is no cluster; its brokers name the same ensemble and root")
             made = cls(
                 session,
                 group,

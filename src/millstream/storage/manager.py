@@ -98,18 +98,20 @@ class Logs:
                     locked.unlock()
                 raise
 
-    def identify(self, broker_id: int, cluster_id: str) -> None:
+    def identify(self, broker_id: int, cluster_id: str, *, is_shared: bool = False) -> None:
         """Write down whose the directories are; DirectoryError when one is another broker's or cluster's."""
         for directory in self._online():
             meta = directory.meta()
             if meta is None:
                 directory_id = directory.random.randbytes(16)
-                directory.write_meta(MetaProperties(broker_id, cluster_id, directory_id))
+                directory.write_meta(MetaProperties(broker_id, cluster_id, directory_id, is_shared))
             elif (meta.broker_id, meta.cluster_id) != (broker_id, cluster_id):
                 raise DirectoryError(
                     f"{directory.path} belongs to broker {meta.broker_id} of cluster {meta.cluster_id}, "
                     f"not to broker {broker_id} of cluster {cluster_id}: name another directory"
                 )
+            elif meta.is_shared != is_shared:
+                directory.write_meta(meta._replace(is_shared=is_shared))
 
     def meta(self) -> list[MetaProperties]:
         """What the directories' ``meta.properties`` say, where they are written."""

@@ -6,6 +6,7 @@ from millstream.model.ids import Uuid, uuid_from_text, uuid_text
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
+_SHARED = "registry=shared"
 
 
 class DamagedMeta(ValueError):
@@ -18,11 +19,15 @@ class MetaProperties(NamedTuple):
     broker_id: int
     cluster_id: str
     directory_id: Uuid | None = None
+    #: Whether brokers share the cluster's registry; else it is in a file beside the logs.
+    is_shared: bool = False
 
     def encode(self) -> bytes:
         lines = [f"broker.id={self.broker_id}", f"cluster.id={self.cluster_id}"]
         if self.directory_id is not None:
             lines.append(f"directory.id={uuid_text(self.directory_id)}")
+        if self.is_shared:
+            lines.append(_SHARED)
         return "\n".join(["#", *lines, "version=0", ""]).encode()
 
     @classmethod
@@ -34,7 +39,10 @@ class MetaProperties(NamedTuple):
             broker_id = int(fields.get("broker.id", fields.get("node.id", "")))
             directory_id = fields.get("directory.id")
             return cls(
-                broker_id, fields["cluster.id"], uuid_from_text(directory_id) if directory_id is not None else None
+                broker_id,
+                fields["cluster.id"],
+                uuid_from_text(directory_id) if directory_id is not None else None,
+                _SHARED in lines,
             )
         except (ValueError, KeyError) as error:
             raise DamagedMeta(f"it does not say which broker and cluster it is of: {error}") from error

@@ -301,6 +301,8 @@ def test_directories_know_whose_they_are(tmp_path: Path) -> None:
     assert first.directory_id != second.directory_id
     with pytest.raises(DirectoryError, match="belongs to broker 1 of cluster cluster"):
         logs.identify(2, "cluster")
+    logs.identify(1, "cluster", is_shared=True)
+    assert logs.meta() == [first._replace(is_shared=True), second._replace(is_shared=True)]
 
 
 def test_a_damaged_meta_file_stops_the_start_in_one_line(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from millstream.storage.meta import (
 META = MetaProperties(3, "4L6g3nShT-eMCtK--X86sw", bytes(range(16)))
 
 
-def test_meta_properties_survive() -> None:
-    assert MetaProperties.decode(META.encode()) == META
+@pytest.mark.parametrize("meta", [META, META._replace(is_shared=True), META._replace(directory_id=None)])
+def test_meta_properties_survive(meta: MetaProperties) -> None:
+    assert MetaProperties.decode(meta.encode()) == meta
 
 
 def test_meta_properties_of_apache_kafka_are_read() -> None:
