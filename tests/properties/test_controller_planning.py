@@ -58,6 +58,9 @@ def test_without_racks_every_broker_has_its_share(cluster: tuple[Placement, dict
     led = Counter(replicas[0] for replicas in after.values())
     if all(len(replicas) == len(brokers) for replicas in after.values()):
         assert max(led[broker] for broker in brokers) - min(led[broker] for broker in brokers) <= 1
+        for topic in {topic for topic, _ in after}:
+            own = Counter(replicas[0] for (name, _), replicas in after.items() if name == topic)
+            assert max(own[broker] for broker in brokers) - min(own[broker] for broker in brokers) <= 1
 
 
 @given(clusters())

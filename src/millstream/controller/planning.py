@@ -1,11 +1,13 @@
 """Where partitions should be, so that every broker has its share, with as little copying as can be.
 
 Pure.  A replica stays where it is unless its broker is to hold none, has more than its share, or shares a rack with
-another replica while a rack has none.  Leaders are evened out last, for that copies nothing.
+another replica while a rack has none.  Leaders are evened out last, for that copies nothing: those of each topic, then
+all of them as far as no topic's become less even.
 """
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 #: A topic and the number of one of its partitions.
 Key = tuple[str, int]
@@ -27,7 +29,9 @@ def plan(
     for key in plan_.replicas:
         plan_.spread_over_racks(key)
     plan_.even_out()
-    _Leaders(plan_.replicas, racks).even_out()
+    for _, keys in groupby(plan_.replicas, key=lambda key: key[0]):
+        _Leaders({key: plan_.replicas[key] for key in keys}, racks).even_out()
+    _Leaders(plan_.replicas, racks, keeps_topics=True).even_out()
     return {key: tuple(after) for key, after in plan_.replicas.items() if after != list(placement[key])}
 
 
@@ -151,11 +155,13 @@ class _Plan:
 
 
 class _Leaders:
-    """Who leads what, and who could."""
+    """Who leads what, and who could; where it ``keeps_topics``, no topic's leaders become less even."""
 
-    def __init__(self, replicas: dict[Key, list[int]], brokers: Iterable[int]) -> None:
+    def __init__(self, replicas: dict[Key, list[int]], brokers: Iterable[int], *, keeps_topics: bool = False) -> None:
         self._replicas = replicas
+        self._keeps_topics = keeps_topics
         self._led = Counter(dict.fromkeys(brokers, 0))
+        self._led_of: Counter[tuple[str, int]] = Counter()
         #: The partitions that the first leads and the second could.
         self._links: defaultdict[int, defaultdict[int, dict[Key, None]]] = defaultdict(lambda: defaultdict(dict))
         for key in replicas:
@@ -164,12 +170,14 @@ class _Leaders:
     def _link(self, key: Key) -> None:
         leader, *others = self._replicas[key]
         self._led[leader] += 1
+        self._led_of[key[0], leader] += 1
         for other in others:
             self._links[leader][other][key] = None
 
     def _unlink(self, key: Key) -> None:
         leader, *others = self._replicas[key]
         self._led[leader] -= 1
+        self._led_of[key[0], leader] -= 1
         for other in others:
             del self._links[leader][other][key]
 
@@ -191,8 +199,8 @@ class _Leaders:
                 broker = queue.popleft()
                 if self._led[start] - self._led[broker] >= 2:
                     return self._steps(came_from, broker)
-                for other, keys in self._links[broker].items():
-                    if keys and other not in came_from:
+                for other in self._links[broker]:
+                    if other not in came_from and self._passed_on(broker, other) is not None:
                         came_from[other] = broker
                         queue.append(other)
         return None
@@ -201,6 +209,16 @@ class _Leaders:
         steps = []
         while came_from[end] != end:
             before = came_from[end]
-            steps.append((next(iter(self._links[before][end])), end))
+            key = self._passed_on(before, end)
+            assert key is not None
+            steps.append((key, end))
             end = before
         return steps
+
+    def _passed_on(self, leader: int, other: int) -> Key | None:
+        """A partition that the other may lead instead."""
+        led = self._led_of
+        for key in self._links[leader][other]:
+            if not self._keeps_topics or led[key[0], leader] > led[key[0], other]:
+                return key
+        return None

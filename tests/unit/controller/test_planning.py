@@ -77,16 +77,31 @@ def test_leaders_are_evened_out_without_copying() -> None:
 
 def test_leaders_are_evened_out_along_chains() -> None:
     """2 must pass one on to 3 so that 1 can pass one on to 2."""
+    placed = [(1, 2), (1, 2), (1, 2), (2, 3), (2, 3), (3, 1)]
+    for topics in ("aaaaaa", "abcdef"):
+        before = {
+            (topic, number): replicas for number, (topic, replicas) in enumerate(zip(topics, placed, strict=True))
+        }
+        after = {**before, **plan(before, anywhere(1, 2, 3))}
+        assert Counter(replicas[0] for replicas in after.values()) == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_broker_that_joins_leads_its_share_of_each_topic_and_of_all() -> None:
+    """One of few partitions is even by being led anywhere, so that all of them together can be even as well."""
     before = {
-        ("a", 0): (1, 2),
-        ("a", 1): (1, 2),
-        ("a", 2): (1, 2),
-        ("b", 0): (2, 3),
-        ("b", 1): (2, 3),
-        ("b", 2): (3, 1),
+        (topic, number): replicas
+        for topic, partitions in (("few", 2), ("many", 50), ("orders", 12), ("single", 1))
+        for (_, number), replicas in spread(partitions, 3, 3).items()
     }
-    after = {**before, **plan(before, anywhere(1, 2, 3))}
-    assert Counter(replicas[0] for replicas in after.values()) == {1: 2, 2: 2, 3: 2}
+    after = {**before, **plan(before, anywhere(1, 2, 3, 4))}
+    leaders = Counter((topic, replicas[0]) for (topic, _), replicas in after.items())
+    for topic in ("few", "many", "orders", "single"):
+        counts = [leaders[topic, broker] for broker in (1, 2, 3, 4)]
+        assert max(counts) - min(counts) <= 1, topic
+    counts = sorted(Counter(replicas[0] for replicas in after.values()).values())
+    assert counts == [16, 16, 16, 17]
+    copied = sum(len(set(replicas) - set(before[key])) for key, replicas in after.items())
+    assert copied == 48, "what the fourth broker gets"
 
 
 def test_fewer_brokers_than_replicas_are_all_there_is() -> None:
