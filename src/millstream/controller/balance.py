@@ -32,7 +32,7 @@ def elect_leaders(
         try:
             partition = None if key.topic in context.doomed else context.partition(key)
             if partition is None or partition.state is None:
-                raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}")
+                raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
             live = context.live_replicas(key, partition)
             elected = _ELECT[kind](partition, live, eligible_now(context, key, partition, settings))
             decide(context, key, partition, settings, elected, live, decision)

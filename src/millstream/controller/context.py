@@ -209,6 +209,13 @@ class Context:
             replica for replica in replicas if replica in self.brokers and key not in self.failed.get(replica, ())
         )
 
+    def absence(self, brokers: Iterable[int]) -> str | None:
+        """Which of these are not alive, and who is; None when all are."""
+        missing = ", ".join(str(broker) for broker in brokers if broker not in self.brokers)
+        return (
+            f"there is no broker {missing} now, only {', '.join(map(str, sorted(self.brokers)))}" if missing else None
+        )
+
     def has_replica(self, key: TopicPartition, broker_id: int) -> bool:
         partition = self.partition(key)
         return partition is not None and broker_id in partition.replicas

@@ -41,7 +41,7 @@ def reassign(
         try:
             partition = None if key.topic in context.doomed else context.partition(key)
             if partition is None:
-                raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}")
+                raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
             if counts[key] > 1:
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, f"partition {key} is named more than once")
             wanted = _wanted(context, partition, move.target, may_change_factor)
@@ -93,8 +93,8 @@ def _wanted(
         fault = "a partition needs at least one replica"
     elif len(set(target)) != len(target):
         fault = f"replicas {list(target)} name a broker twice"
-    elif not context.brokers.keys() >= set(wanted.adding):
-        fault = f"replicas {list(target)} name a broker that is not alive"
+    else:
+        fault = context.absence(wanted.adding)
     if fault is not None:
         raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
     if not may_change_factor and len(target) != len(before.target):

@@ -234,8 +234,8 @@ def _check_assignment(context: Context, assigned: Sequence[Sequence[int]], facto
             fault = f"replicas {list(replicas)} name a broker twice"
         elif len(replicas) != factor:
             fault = f"replicas {list(replicas)} are not {factor}, as the topic's other partitions have"
-        elif not context.brokers.keys() >= set(replicas):
-            fault = f"replicas {list(replicas)} name a broker that is not alive"
+        else:
+            fault = context.absence(replicas)
         if fault is not None:
             raise ProtocolError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
 
