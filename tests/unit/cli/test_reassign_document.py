@@ -45,7 +45,10 @@ def test_a_plan_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) ->
         ("[]", "holds no plan"),
         ('{"version":2,"partitions":[]}', "version 2 is not known"),
         ('{"version":1,"partitions":[]}', "names no partition"),
-        ('{"version":1,"partitions":[{"topic":"orders","partition":0}]}', "replicas"),
+        ('{"partitions":[]}', "the document has no 'version'"),
+        ('{"version":1}', "the document has no 'partitions'"),
+        ('{"version":1,"partitions":[{"topic":"orders","partition":0}]}', r"partitions\[0\] has no 'replicas'"),
+        ('{"version":1,"partitions":["orders"]}', r"partitions\[0\] has no 'topic'"),
         ('{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":["x"]}]}', "holds no plan"),
         (
             json.dumps({"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}] * 2}),

@@ -31,7 +31,7 @@ def read_plan(name: str) -> Plan:
     try:
         document = json.loads(text)
         plan = _plan(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         wanted = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
         raise CommandFailed(f"{name} holds no plan ({error}); one looks like {wanted}", exit_code=2) from None
     if not plan:
@@ -40,17 +40,27 @@ def read_plan(name: str) -> Plan:
 
 
 def _plan(document: Any) -> Plan:
-    if document["version"] != VERSION:
-        raise ValueError(f"version {document['version']} is not known")
+    version = _field(document, "version", "the document")
+    if version != VERSION:
+        raise ValueError(f"version {version} is not known")
     plan: Plan = {}
-    for row in document["partitions"]:
-        key = TopicPartition(str(row["topic"]), int(row["partition"]))
+    for number, row in enumerate(_field(document, "partitions", "the document")):
+        topic, partition, replicas = (
+            _field(row, name, f"partitions[{number}]") for name in ("topic", "partition", "replicas")
+        )
+        key = TopicPartition(str(topic), int(partition))
         if key in plan:
             raise ValueError(f"{key} is named twice")
         if any(folder != "any" for folder in row.get("log_dirs", ())):
             raise ValueError(f"{key} names log directories, which only their broker chooses")
-        plan[key] = [int(broker) for broker in row["replicas"]]
+        plan[key] = [int(broker) for broker in replicas]
     return plan
+
+
+def _field(document: Any, name: str, where: str) -> Any:
+    if not isinstance(document, dict) or name not in document:
+        raise ValueError(f"{where} has no {name!r}")
+    return document[name]
 
 
 def document_of(plan: Mapping[TopicPartition, Sequence[int]]) -> dict[str, object]:
