@@ -64,6 +64,7 @@ def test_a_plan_is_made_carried_out_and_verified_and_leads_back(millstream: Mill
     begun = millstream("reassign", "execute", str(plan), "--save", str(back), "--wait", "--throttle", "10M")
     assert begun.lines == [f"moving {topic}-{number}" for number in range(4)]
     assert {row["state"] for row in millstream("reassign", "verify", str(plan), "-o", "json").document} == {"done"}
+    assert millstream("reassign", "verify", str(plan)).lines[-1] == "4 done"
     assert all(sorted(replicas) == [1, 2] for replicas in replicas_of(millstream, topic))
     assert "every broker has its share" in millstream("reassign", "plan", topic, "--brokers", "1,2").output
     millstream("reassign", "execute", str(back), "--wait", "--throttle", "10M")
@@ -74,6 +75,29 @@ def test_a_plan_is_made_carried_out_and_verified_and_leads_back(millstream: Mill
     assert len(millstream("consume", topic, "-o", "start", "-n", 100).lines) == 100
 
 
+def test_a_move_that_is_stopped_leaves_no_throttle_behind(millstream: Millstream, tmp_path: Path) -> None:
+    topic = unused_topic(millstream, "-p", 1, "-r", 2)
+    millstream("produce", topic, stdin="".join(f"{'x' * 100_000}\n" for _ in range(30)))
+    [before] = replicas_of(millstream, topic)
+    [new] = {1, 2, 3}.difference(before)
+    plan = tmp_path / "plan.json"
+    row = {"topic": topic, "partition": 0, "replicas": [new, before[0]]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    millstream("reassign", "execute", str(plan), "--throttle", "1k")
+    assert millstream("reassign", "verify", str(plan), code=1).lines[-1] == "1 moving"
+    document = millstream("reassign", "plan", topic, "--brokers", f"{new},{before[1]}", "-o", "json").document
+    [planned] = document["partitions"]
+    assert sorted(planned["replicas"]) == sorted([new, before[1]]), "as many as it will have, not as it has meanwhile"
+    rates = {1: "1000", 2: "1000", 3: "1000"}
+    assert throttles_of(millstream, topic) == rates
+    assert millstream("reassign", "cancel", str(plan), "--preserve-throttles").lines == [f"stopped {topic}-0"]
+    assert throttles_of(millstream, topic) == rates
+    told = millstream("reassign", "cancel", str(plan)).errors
+    assert told == f"millstream: took the throttle off topic {topic}, broker 1, broker 2, broker 3\n"
+    assert throttles_of(millstream, topic) == {}
+    assert replicas_of(millstream, topic) == [before]
+
+
 def test_what_is_not_moving_cannot_be_stopped_and_that_is_fine(millstream: Millstream, tmp_path: Path) -> None:
     topic = unused_topic(millstream, "-p", 1, "-r", 1)
     plan = tmp_path / "plan.json"
@@ -82,10 +106,19 @@ def test_what_is_not_moving_cannot_be_stopped_and_that_is_fine(millstream: Mills
     assert millstream("reassign", "cancel", str(plan)).lines == [f"unchanged {topic}-0 (NO_REASSIGNMENT_IN_PROGRESS)"]
     assert millstream("reassign", "cancel", "--all").lines == ["nothing is moving"]
     assert millstream("reassign", "cancel", code=2).errors
+    assert millstream("reassign", "cancel", "--all", "-o", "json").document == []
     assert millstream("reassign", "list", "-o", "json").document == []
-    row["replicas"] = [9]
+    assert millstream("reassign", "list").lines == ["nothing is moving"]
+    row["replicas"] = [1, 9]
     plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
-    assert "INVALID_REPLICA_ASSIGNMENT" in millstream("reassign", "execute", str(plan), code=1).errors
+    refused = millstream("reassign", "execute", str(plan), code=1).errors
+    assert "there is no broker 9 now, only 1, 2, 3 (INVALID_REPLICA_ASSIGNMENT)" in refused
+    row["topic"] = "nope"
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    for command in ("execute", "cancel"):
+        refused = millstream("reassign", command, str(plan), code=1).errors
+        assert refused.startswith("millstream: nope-0: there is no such partition (UNKNOWN_TOPIC_OR_PARTITION)")
+    assert millstream("reassign", "plan", topic, "-r", 4, code=2).errors.startswith("millstream: -r 4 asks for 4")
     assert "there is no broker 9" in millstream("reassign", "plan", topic, "--brokers", "9", code=2).errors
 
 
@@ -125,5 +158,23 @@ def test_leaders_are_elected_once_their_first_replica_is_back(cluster: ClusterPr
     assert "PREFERRED_LEADER_NOT_AVAILABLE" in refused
     cluster.brokers[first].start()
     millstream("cluster", "health", "--exit-when-healthy", "--interval", "0.1s")
-    assert millstream("cluster", "elect", f"{topic}:0").lines == [f"elected a leader of {topic}-0"]
+    assert millstream("cluster", "elect", f"{topic}:0").lines == [f"{topic}-0: elected broker {first}"]
     assert leader_of(millstream, topic) == first
+    millstream("cluster", "elect")
+    assert millstream("cluster", "elect").lines == ["all are led as they should be"]
+    assert millstream("cluster", "elect", "-o", "json").document == []
+
+
+def test_an_unclean_election_says_who_leads_now(cluster: ClusterProcess, millstream: Millstream) -> None:
+    millstream("cluster", "health", "--exit-when-healthy", "--interval", "0.1s")
+    topic = unused_topic(millstream, "-p", 1, "-r", 2, "-c", "min.insync.replicas=1")
+    first, second = replicas_of(millstream, topic)[0]
+    cluster.brokers[second].stop()
+    millstream("produce", topic, stdin="only the first has it\n")
+    cluster.brokers[first].kill()
+    cluster.brokers[second].start()
+    deadline_s = time.monotonic() + SETTLED_S
+    while leader_of(millstream, topic) != -1:
+        assert time.monotonic() < deadline_s
+    assert millstream("cluster", "elect", "--unclean", topic).lines == [f"{topic}-0: elected broker {second}"]
+    cluster.brokers[first].start()

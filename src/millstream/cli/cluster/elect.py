@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from millstream.cli.options import add_output_option, topic_choice
 
 if TYPE_CHECKING:
+    from millstream.client.admin import Outcome
     from millstream.client.cluster import Cluster
+    from millstream.client.moves import Election
     from millstream.model.ids import TopicPartition
 
 
@@ -38,11 +40,27 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
         raise CommandFailed("--unclean may lose records: name the topics or partitions", exit_code=2)
     wanted = await _partitions(cluster, args.topics) if args.topics else None
     kind = Election.UNCLEAN if args.unclean else Election.PREFERRED
-    outcomes = await elect_leaders(cluster, kind, wanted)
-    if not outcomes:
+    outcomes = [await _with_leader(cluster, kind, outcome) for outcome in await elect_leaders(cluster, kind, wanted)]
+    if not outcomes and args.output == "table":
         print("all are led as they should be")
         return 0
-    return report(outcomes, "elected a leader of", args.output, frozenset({"ELECTION_NOT_NEEDED"}), noun="partition")
+    return report(outcomes, "elected", args.output, frozenset({"ELECTION_NOT_NEEDED"}), noun="partition")
+
+
+async def _with_leader(cluster: Cluster, kind: Election, outcome: Outcome) -> Outcome:
+    """The same, saying who was elected."""
+    from millstream.client.moves import Election
+    from millstream.model.ids import TopicPartition
+
+    if outcome.code:
+        return outcome
+    topic, _, number = outcome.name.rpartition("-")
+    key = TopicPartition(topic, int(number))
+    if kind is Election.UNCLEAN:  # Whoever it is, brokers may hear of it a little later than we.
+        await cluster.retrying([topic], lambda: cluster.leader(key))
+    partition = await cluster.partition(key)
+    elected = partition.leader if kind is Election.UNCLEAN else partition.replicas[0]
+    return outcome._replace(detail=f"elected broker {elected}")
 
 
 async def _partitions(cluster: Cluster, choices: list[tuple[str, list[int] | None]]) -> list[TopicPartition]:

@@ -3,7 +3,8 @@
 millstream reassign execute plan.json --save before.json --wait
 millstream reassign execute plan.json --throttle 50M
 
-A throttle stays until `millstream reassign verify` finds that all have arrived.
+A throttle stays until `millstream reassign verify` finds that all have arrived,
+or `millstream reassign cancel` stops them.
 """
 
 from __future__ import annotations

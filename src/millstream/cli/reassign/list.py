@@ -29,5 +29,8 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
         }
         for key, moving in sorted((await moves(cluster)).items())
     ]
+    if not rows and args.output == "table":
+        print("nothing is moving")
+        return 0
     show(rows, args.output, ("topic", "partition", "replicas", "adding", "removing"))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,18 +41,28 @@ async def slow_down(cluster: Cluster, plan: Mapping[TopicPartition, Sequence[int
 
 
 async def speed_up(cluster: Cluster, topics: set[str]) -> None:
-    """Take all of that back, for these topics and every broker, where it was set."""
-    for topic in sorted(topics):
-        await _unset(cluster, Resource.TOPIC, topic, (SENDERS, FETCHERS))
-    for broker in sorted(cluster.brokers):
-        await _unset(cluster, Resource.BROKER, str(broker), RATES)
+    """Take all of that back, for these topics and every broker, where it was set, and say so."""
+    freed = [
+        f"topic {topic}"
+        for topic in sorted(topics)
+        if await _unset(cluster, Resource.TOPIC, topic, (SENDERS, FETCHERS))
+    ]
+    freed += [
+        f"broker {broker}"
+        for broker in sorted(cluster.brokers)
+        if await _unset(cluster, Resource.BROKER, str(broker), RATES)
+    ]
+    if freed:
+        print(f"millstream: took the throttle off {', '.join(freed)}", file=sys.stderr)
 
 
-async def _unset(cluster: Cluster, resource: Resource, name: str, settings: Sequence[str]) -> None:
+async def _unset(cluster: Cluster, resource: Resource, name: str, settings: Sequence[str]) -> bool:
+    """Whether there was anything to unset."""
     values = await describe_configs(cluster, resource, name)
     changes = [Change(each.name, Operation.DELETE) for each in values if each.name in settings and _is_set(each.source)]
     if changes:
         await alter_configs(cluster, resource, name, changes)
+    return bool(changes)
 
 
 def _is_set(source: str) -> bool:
