@@ -1,9 +1,9 @@
-"""Plans that would leave partitions with fewer replicas than they have."""
+"""Plans as they are told, and those that are refused."""
 
 import pytest
 
 from millstream.cli.failure import CommandFailed
-from millstream.cli.reassign.plan import check_room, counted
+from millstream.cli.reassign.plan import check_room, print_plan
 from millstream.model.ids import TopicPartition
 
 PLACED = {TopicPartition("few", 0): [1], TopicPartition("orders", 0): [1, 2, 4]}
@@ -48,5 +48,11 @@ def test_fewer_replicas_may_be_asked_for_and_a_broker_that_is_down_replaced() ->
     check_room(PLACED, {1, 2, 3}, {1, 2, 3}, None)
 
 
-def test_one_is_not_many() -> None:
-    assert [counted(number, "replica") for number in (0, 1, 2)] == ["0 replicas", "1 replica", "2 replicas"]
+def test_one_is_not_many(capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = PLACED
+    for changed, told in (
+        ({one: [3]}, "1 of 2 partitions changes, 1 replica is copied"),
+        ({one: [1], other: [3, 1, 5]}, "2 of 2 partitions change, 2 replicas are copied"),
+    ):
+        print_plan(PLACED, changed)
+        assert capsys.readouterr().out.splitlines()[-1] == told

@@ -43,7 +43,7 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     if args.output != "table":
         show_document(document_of(changed), args.output)
     else:
-        _print_plan(current, changed)
+        print_plan(current, changed)
     return 0
 
 
@@ -80,7 +80,7 @@ def check_room(current: Plan, brokers: Collection[int], alive: Collection[int], 
     from millstream.cli.failure import CommandFailed
 
     down = {broker for held in current.values() for broker in held}.difference(alive)
-    takers = f"only {counted(len(brokers), 'broker')} can take replicas ({_listed(brokers)})"
+    takers = f"only {_counted(len(brokers), 'broker')} can take replicas ({_listed(brokers)})"
     if down:
         takers += f"; down: {_listed(down)}"
     if replicas is not None and replicas > len(brokers):
@@ -91,7 +91,7 @@ def check_room(current: Plan, brokers: Collection[int], alive: Collection[int], 
             raise CommandFailed(f"{has}: {takers}; -r N would choose another", exit_code=2)
 
 
-def counted(count: int, noun: str) -> str:
+def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
@@ -99,7 +99,8 @@ def _listed(brokers: Collection[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))
 
 
-def _print_plan(current: Plan, changed: Plan) -> None:
+def print_plan(current: Plan, changed: Plan) -> None:
+    """What changes, a row for each partition, and how much of it is copied."""
     from millstream.cli.output import table
 
     if not changed:
@@ -118,5 +119,5 @@ def _print_plan(current: Plan, changed: Plan) -> None:
     print(table(rows))
     copies = sum(len(set(replicas) - set(current[key])) for key, replicas in changed.items())
     changes = "changes" if len(changed) == 1 else "change"
-    copied = f"{counted(copies, 'replica')} {'is' if copies == 1 else 'are'} copied"
-    print(f"\n{len(changed)} of {counted(len(current), 'partition')} {changes}, {copied}")
+    copied = f"{_counted(copies, 'replica')} {'is' if copies == 1 else 'are'} copied"
+    print(f"\n{len(changed)} of {_counted(len(current), 'partition')} {changes}, {copied}")
