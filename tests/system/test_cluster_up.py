@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from millstream.cli.cluster.held import holders
+from millstream.storage.meta import MetaProperties
 from tests.system.command import Millstream
 
 TIMEOUT_S = 60.0
@@ -123,10 +125,90 @@ def test_a_cluster_is_up_by_one_command_and_goes_on_when_it_is_started_again(tmp
 
 
 def test_what_a_broker_says_at_its_start_is_passed_on_and_everything_ends(tmp_path: Path) -> None:
-    with up(tmp_path, "--port", "0", "--brokers", "2", "--set", "num.partitions=none") as refused:
+    (tmp_path / "broker-2").mkdir()
+    (tmp_path / "broker-2" / "meta.properties").write_bytes(MetaProperties(7, "another").encode())
+    with up(tmp_path, "--port", "0", "--brokers", "2") as refused:
         assert refused.ended() == 1
         (line,) = refused.complaints
-        assert re.match(r"millstream: broker \d did not start: num.partitions=none .*must be", line)
+        assert re.match(r"millstream: broker 2 did not start: .*belongs to broker 7, not to broker 2", line)
+
+
+@pytest.mark.parametrize("setting", ["no.such=1", "num.partitions=none"])
+def test_settings_that_no_broker_takes_are_refused_before_anything_is_made(tmp_path: Path, setting: str) -> None:
+    with up(tmp_path / "data", "--port", "0", "--set", setting) as refused:
+        assert refused.ended() == 1
+    (line,) = refused.complaints
+    assert line.startswith("millstream: ") and setting.partition("=")[0] in line and "did not start" not in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_that_a_cluster_runs_over_is_left_alone(tmp_path: Path) -> None:
+    """Also when the command was killed, and what it started runs on."""
+    with up(tmp_path, "--port", "0", "--brokers", "1") as running:
+        running.ready()
+        config = (tmp_path / "zookeeper-1" / "zoo.cfg").read_text()
+        with up(tmp_path, "--port", "0", "--brokers", "1") as second:
+            assert second.ended() == 1
+        (line,) = second.complaints
+        assert line.startswith(f"millstream: {tmp_path} is in use by process {running.process.pid}, ")
+        assert line.endswith(": stop the cluster that runs there, or choose another with --data")
+        running.end(signal.SIGKILL)
+    try:
+        with up(tmp_path, "--port", "0", "--brokers", "1") as third:
+            assert third.ended() == 1
+        (line,) = third.complaints
+        (zookeeper,) = holders(tmp_path)
+        assert f"is in use by process {zookeeper}: stop the cluster that runs there" in line
+        assert (tmp_path / "zookeeper-1" / "zoo.cfg").read_text() == config
+    finally:
+        for left in [*holders(tmp_path / "broker-1"), *holders(tmp_path)]:
+            os.kill(left, signal.SIGKILL)
+
+
+def test_a_broker_that_was_started_by_hand_is_named_when_it_is_left_and_when_it_is_in_the_way(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "2") as first:
+        first.ready()
+        os.kill(int(first.wait_for("^broker 2 ", first.lines).split()[3]), signal.SIGKILL)
+        command = first.wait_for("^broker 2 was ended", first.complaints).partition(": ")[2].split()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as by_hand:
+            try:
+                assert by_hand.stdout is not None and by_hand.stdout.readline().startswith("ready ")
+                assert first.end() == 0
+                assert first.complaints[-1] == f"started by hand, and not stopped: broker 2 (pid {by_hand.pid})"
+                with up(tmp_path, "--port", "0", "--brokers", "2") as second:
+                    assert second.ended() == 1
+                assert second.complaints == [
+                    f"millstream: {tmp_path} is in use by what was started by hand: "
+                    f"stop broker 2 (pid {by_hand.pid}) first"
+                ]
+            finally:
+                by_hand.kill()
+
+
+def test_a_zookeeper_that_dies_is_told_of_and_health_points_at_it(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "2") as running:
+        addresses = running.ready()
+        brokers = [int(running.wait_for(f"^broker {number} ", running.lines).split()[3]) for number in (1, 2)]
+        controller = Millstream(addresses[0])("cluster", "health", "-o", "json").document["controller"]
+        (zookeeper,) = set(holders(tmp_path)) - {running.process.pid}
+        os.kill(zookeeper, signal.SIGKILL)
+        place = running.wait_for("^zookeeper ", running.lines)
+        assert running.wait_for("^zookeeper ", running.complaints) == (
+            f"{place} (pid {zookeeper}) was ended by signal 9; to have it back, stop `cluster up` and start it again"
+        )
+        gone, left = addresses[controller - 1], addresses[2 - controller]
+        advice = ", and the cluster does not know it; where that lasts, see whether its registry (ZooKeeper) runs\n"
+        for number, said in (
+            (signal.SIGSTOP, f"{gone} did not answer within 1 s"),
+            (signal.SIGKILL, f"nothing listens at {gone}"),
+        ):
+            os.kill(brokers[controller - 1], number)
+            if number == signal.SIGKILL:
+                running.wait_for(f"^broker {controller} was ended", running.complaints)
+            unwell = Millstream(left)("cluster", "health", "--timeout", "1s", code=1)
+            assert unwell.errors == f"millstream: {said}{advice}"
+        os.kill(brokers[2 - controller], signal.SIGKILL)
+        assert running.ended() == 1
 
 
 def test_ports_that_are_taken_are_said_before_anything_starts(tmp_path: Path) -> None:

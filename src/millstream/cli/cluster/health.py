@@ -49,12 +49,19 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
 
 async def _look(cluster: Cluster, before: dict[str, object] | None) -> dict[str, object]:
     """The cluster's health; while nobody answers, as it was before but not healthy."""
+    from millstream.cli.failure import CommandFailed
+
     try:
         return await _document(cluster)
     except (OSError, TimeoutError) as error:
-        if before is None:
+        if before is not None:
+            return {**before, "healthy": False, "unreachable": str(error)}
+        if not cluster.brokers:
             raise
-        return {**before, "healthy": False, "unreachable": str(error)}
+        said = str(error).partition(";")[0] or "no answer came in time"
+        raise CommandFailed(
+            f"{said}, and the cluster does not know it; where that lasts, see whether its registry (ZooKeeper) runs"
+        ) from None
 
 
 async def _document(cluster: Cluster) -> dict[str, object]:

@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millstream.cli.cluster.zookeeper import HOST, Ports, ZooKeeperServer, find_jars, find_java, free_ports
+from millstream.cli.cluster.held import hold, named, running_brokers
+from millstream.cli.cluster.zookeeper import (
+    HOST,
+    Ports,
+    ZooKeeperServer,
+    find_jars,
+    find_java,
+    free_ports,
+    how_it_ended,
+)
 from millstream.cli.failure import CommandFailed
 
 #: Where ZooKeeper's ports lie above the brokers': for clients, for its peers, for elections.
@@ -88,8 +97,7 @@ class LocalBroker:
         status = await self._process.wait()
         await self._reading
         again = shlex.join(self._command)
-        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-        return f"broker {self.number} {how}; start it again with: {again}"
+        return f"broker {self.number} {how_it_ended(status)}; start it again with: {again}"
 
     async def stop(self) -> None:
         """Have it end as SIGTERM does, by force if it must be."""
@@ -117,11 +125,17 @@ class LocalCluster:
     """The processes of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        """CommandFailed when the plan cannot be: no ZooKeeper to run, ports that are taken, another cluster's data."""
-        self._check_data(plan)
+        """CommandFailed when the plan cannot be, before anything is made.
+
+        Settings that are wrong, no ZooKeeper to run, a folder that is in use or not ours, ports that are taken.
+        """
+        _check_settings(plan)
         find_java(os.environ), find_jars(os.environ)
+        # A folder that is not there is nobody's, and is made once all is known to be well.
+        self._lock = hold(plan.data) if plan.data.exists() else None
+        _check_data(plan)
         zookeepers, brokers = _ports(plan)
-        data = plan.data.absolute()
+        self._data = data = plan.data.absolute()
         self.zookeepers = [
             ZooKeeperServer(data / f"zookeeper-{number}", number, zookeepers)
             for number in range(1, plan.zookeepers + 1)
@@ -133,8 +147,10 @@ class LocalCluster:
 
     async def start(self, tell: Callable[[str], None]) -> None:
         """Start all at once, for brokers wait for ZooKeeper; returns when all of them serve."""
+        self._lock = self._lock or hold(self._data)
         for server in self.zookeepers:
-            server.start()
+            # It holds the folder as well: where we are killed it runs on, and must not be given a rival.
+            server.start(keep_open=[self._lock.fileno()])
         for broker in self.brokers:
             await broker.start()
         for server in self.zookeepers:
@@ -146,18 +162,45 @@ class LocalCluster:
         tell(f"ready {','.join(broker.address for broker in self.brokers)}")
 
     async def stop(self) -> None:
-        """Stop the brokers one after the other, so that each can hand over to the rest, and then ZooKeeper."""
-        for broker in self.brokers:
-            await broker.stop()
+        """Stop the brokers one after the other, so that each can hand over to the rest, and then ZooKeeper.
+
+        Without a majority of ZooKeepers nothing can be handed over, and they wait in vain for it together.
+        """
+        can_decide = 2 * sum(server.is_running() for server in self.zookeepers) > len(self.zookeepers)
+        turns = asyncio.Semaphore(1 if can_decide else len(self.brokers))
+
+        async def stop(broker: LocalBroker) -> None:
+            async with turns:
+                await broker.stop()
+
+        await asyncio.gather(*map(stop, self.brokers))
+        if by_hand := running_brokers(self._data, [broker.number for broker in self.brokers]):
+            print(f"started by hand, and not stopped: {named(by_hand)}", file=sys.stderr)
         for server in self.zookeepers:
             await asyncio.to_thread(server.stop)
+        if self._lock is not None:
+            self._lock.close()
 
-    @staticmethod
-    def _check_data(plan: Plan) -> None:
-        """An ensemble must not be grown or shrunk by chance: servers without its data could outvote those with it."""
-        there = len(list(plan.data.glob("zookeeper-[0-9]")))
-        if there not in (0, plan.zookeepers):
-            raise CommandFailed(f"{plan.data} holds a cluster of {there} ZooKeepers; go on with --zookeeper {there}")
+
+def _check_settings(plan: Plan) -> None:
+    """Refuse what a broker would refuse, were it started."""
+    from millstream.broker.server import ServeOptions, load_config
+    from millstream.config.setting import SettingError
+
+    options = ServeOptions(HOST, plan.port, str(plan.data), settings=plan.broker_settings(1), registry=f"zk://{HOST}:1")
+    try:
+        load_config(options, os.environ)
+    except SettingError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _check_data(plan: Plan) -> None:
+    """An ensemble must not be grown or shrunk by chance: servers without its data could outvote those with it."""
+    there = len(list(plan.data.glob("zookeeper-[0-9]")))
+    if there not in (0, plan.zookeepers):
+        raise CommandFailed(f"{plan.data} holds a cluster of {there} ZooKeepers; go on with --zookeeper {there}")
+    if by_hand := running_brokers(plan.data, range(1, plan.brokers + 1)):
+        raise CommandFailed(f"{plan.data} is in use by what was started by hand: stop {named(by_hand)} first")
 
 
 def _command(plan: Plan, number: int, port: int, data: Path, registry: str) -> list[str]:

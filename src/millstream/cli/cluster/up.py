@@ -11,6 +11,7 @@ need two.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,12 +79,21 @@ async def _run(cluster: LocalCluster) -> int:
 async def _serve(cluster: LocalCluster) -> int:
     """Start everything, and tell of whoever ends; return when no broker is left."""
     import asyncio
-    import sys
 
     await cluster.start(lambda line: print(line, flush=True))
-    for ended in asyncio.as_completed([broker.ended() for broker in cluster.brokers]):
-        print(await ended, file=sys.stderr)
+    zookeepers = [asyncio.create_task(_tell(asyncio.to_thread(server.ended))) for server in cluster.zookeepers]
+    try:
+        await asyncio.gather(*(_tell(broker.ended()) for broker in cluster.brokers))
+    finally:
+        for telling in zookeepers:
+            telling.cancel()
     return 1
+
+
+async def _tell(ended: Awaitable[str]) -> None:
+    import sys
+
+    print(await ended, file=sys.stderr)
 
 
 def _count(text: str) -> int:

@@ -91,8 +91,8 @@ class ZooKeeperServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
-        """Start the process; ``wait`` says when it serves."""
+    def start(self, keep_open: Sequence[int] = ()) -> None:
+        """Start the process, which is given the descriptors ``keep_open``; ``wait`` says when it serves."""
         self.folder.mkdir(parents=True, exist_ok=True)
         config = CONFIG.format(folder=self.folder, host=HOST, port=self.port)
         if len(self._ensemble) > 1:
@@ -109,7 +109,12 @@ class ZooKeeperServer:
         with open(self.folder / "console.log", "ab") as console:
             # In a session of its own, for Ctrl-C in a terminal is meant for whoever started us.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+                pass_fds=keep_open,
             )
 
     def mode(self) -> str | None:
@@ -135,6 +140,12 @@ class ZooKeeperServer:
                 raise CommandFailed(f"ZooKeeper does not serve after {timeout_s:g} s; see {self.folder}/zookeeper.log")
             time.sleep(PAUSE_S)
 
+    def ended(self) -> str:
+        """Return once it has ended, with how."""
+        assert self._process is not None
+        how = how_it_ended(self._process.wait())
+        return f"zookeeper {self.address} (pid {self.pid}) {how}; to have it back, stop `cluster up` and start it again"
+
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -159,6 +170,11 @@ class ZooKeeperServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def how_it_ended(status: int) -> str:
+    """A process's exit status in words."""
+    return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
 
 def free_ports(count: int) -> list[int]:
