@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,12 @@ def test_what_is_not_moving_cannot_be_stopped_and_that_is_fine(millstream: Mills
     assert "there is no broker 9" in millstream("reassign", "plan", topic, "--brokers", "9", code=2).errors
 
 
+def brokers_down(millstream: Millstream) -> dict[int, str | None]:
+    """Those that `cluster info` shows as down, and their addresses."""
+    brokers = millstream("cluster", "info", "-o", "json").document["brokers"]
+    return {broker["id"]: broker["address"] for broker in brokers if broker["state"] == "down"}
+
+
 def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
     cluster: ClusterProcess, millstream: Millstream, tmp_path: Path
 ) -> None:
@@ -130,8 +137,10 @@ def test_a_cluster_that_lost_a_broker_says_so_and_who_may_lead(
     victim = leader_of(millstream, topic)
     cluster.brokers[victim].kill()
     deadline_s = time.monotonic() + SETTLED_S
-    while len(millstream("cluster", "info", "-o", "json").document["brokers"]) == 3:
+    while victim not in (down := brokers_down(millstream)):
         assert time.monotonic() < deadline_s
+    assert down == {victim: None}, "it has replicas, and no address"
+    assert re.search(rf"^ *{victim} +down ", millstream("cluster", "info").output, re.MULTILINE)
     assert leader_of(millstream, topic) not in (victim, -1)
     health = millstream("cluster", "health", "-o", "json", code=1).document
     assert health["brokers_down"] == [victim]

@@ -42,12 +42,14 @@ def _document(cluster: Cluster) -> dict[str, object]:
         "brokers": [
             {
                 "id": node_id,
-                "address": str(address),
+                "state": "up" if node_id in cluster.brokers else "down",
+                "address": str(cluster.brokers[node_id]) if node_id in cluster.brokers else None,
                 "rack": cluster.racks.get(node_id),
                 "leaders": leaders[node_id],
                 "replicas": replicas[node_id],
             }
-            for node_id, address in sorted(cluster.brokers.items())
+            # Those that hold replicas and are not there are down, not gone.
+            for node_id in sorted(cluster.brokers.keys() | replicas.keys())
         ],
     }
 
@@ -63,4 +65,4 @@ def _print_cluster(document: dict[str, object]) -> None:
         f"({document['under_replicated']} under-replicated, {document['offline']} offline)"
     )
     print()
-    print(table(brokers, ("id", "address", "rack", "leaders", "replicas")))
+    print(table(brokers, ("id", "state", "address", "rack", "leaders", "replicas")))
