@@ -211,6 +211,22 @@ def test_a_zookeeper_that_dies_is_told_of_and_health_points_at_it(tmp_path: Path
         assert running.ended() == 1
 
 
+def test_without_zookeeper_brokers_wait_together_to_hand_over_rather_than_in_turn(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "2") as running:
+        Millstream(running.ready()[0])("topic", "create", "orders", "-p", 2)
+        brokers = [int(running.wait_for(f"^broker {number} ", running.lines).split()[3]) for number in (1, 2)]
+        (zookeeper,) = set(holders(tmp_path)) - {running.process.pid}
+        os.kill(zookeeper, signal.SIGKILL)
+        running.wait_for("^zookeeper ", running.complaints)
+        running.process.send_signal(signal.SIGINT)
+        for number in (1, 2):
+            running.wait_for(f"^broker {number}: .*could not ask to be relieved", running.complaints)
+        assert not any("stops while it still leads" in line for line in running.complaints)
+        for pid in brokers:
+            os.kill(pid, signal.SIGKILL)
+        assert running.ended() == 0
+
+
 def test_ports_that_are_taken_are_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
