@@ -20,8 +20,9 @@ class LeaderEpochs:
     """Epochs and the offset each began at, both growing.
 
     An epoch is written down before the first batch under it, so it outlives the process; a flush makes it outlive
-    the machine.  One lost with the machine is found again in the batches, which all carry their epoch.  An epoch
-    under which nothing was written leaves no trace: whoever reads the file forgets those that begin at the log's end.
+    the machine.  One lost with the machine is found again in the batches, which all carry their epoch, and one that
+    was cut off is refuted by them.  An epoch under which nothing was written leaves no trace: whoever reads the
+    file forgets those that begin at the log's end.
     """
 
     __slots__ = ("_directory", "_epochs", "_log", "_starts", "is_behind", "is_synced", "latest", "path")
@@ -68,6 +69,16 @@ class LeaderEpochs:
         self._epochs.append(epoch)
         self._starts.append(start_offset)
         self.latest = epoch
+
+    def found(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Batches from one offset to the other are of ``epoch``: greater ones that claim to begin there never did.
+
+        They were cut off, and the file that says so was lost with the machine.
+        """
+        if self.epoch_at(last_offset) > epoch:
+            at = bisect_right(self._epochs, epoch)
+            self.truncate_from(self._starts[at])
+        self.assign(epoch, first_offset)
 
     def epoch_at(self, offset: int) -> int:
         """The epoch that wrote ``offset``, -1 when none is known."""

@@ -177,6 +177,7 @@ class _Recovery:
         self._batches = 0
         self._bytes = 0
         self._previous_epoch = NO_LEADER_EPOCH
+        self._epoch_start = 0
         #: Each producer's last batches outside of transactions, not taken in yet: those before them do not matter.
         self._latest: dict[int, deque[tuple[int, ...]]] = {}
 
@@ -253,7 +254,7 @@ class _Recovery:
     def _scan_window(self, segment: Segment, position: int, window: bytes) -> int:
         """As ``_scan``, for the whole batches from the window's start on.  Every step here costs a million times."""
         interval, checked_from = self._log.config.index_interval_bytes, self._recovery_point
-        unpack, next_offset, latest_epoch = HEADER.unpack_from, self._next_offset, self._log.epochs.latest
+        unpack, next_offset = HEADER.unpack_from, self._next_offset
         max_timestamp, unindexed_bytes = segment.max_timestamp, segment.unindexed_bytes
         latest, previous_epoch = self._latest, self._previous_epoch
         view, at, end, batches, first = memoryview(window), 0, len(window), 0, 0
@@ -278,6 +279,9 @@ class _Recovery:
                         latest[producer_id] = deque((fields,), BATCHES_REMEMBERED)
             else:
                 first = after
+            if epoch > previous_epoch:
+                self._end_epoch(previous_epoch, next_offset)
+                self._epoch_start, previous_epoch = base_offset, epoch
             next_offset = base_offset + delta + 1
             if timestamp > max_timestamp or unindexed_bytes > interval or position + at == 0:
                 segment.unindexed_bytes = unindexed_bytes
@@ -285,16 +289,18 @@ class _Recovery:
                 max_timestamp, unindexed_bytes = segment.max_timestamp, segment.unindexed_bytes
             else:
                 unindexed_bytes += after - at
-            if epoch > latest_epoch:
-                self._log.epochs.assign(epoch, base_offset)
-                latest_epoch = epoch
-            previous_epoch = epoch
             at = after
         segment.unindexed_bytes, self._next_offset = unindexed_bytes, next_offset
         self._batches += batches
         self._bytes += at - first
         self._previous_epoch = previous_epoch
+        self._end_epoch(previous_epoch, next_offset)
         return at
+
+    def _end_epoch(self, epoch: int, end_offset: int) -> None:
+        """Batches of this epoch were found up to here."""
+        if epoch > NO_LEADER_EPOCH:
+            self._log.epochs.found(epoch, self._epoch_start, end_offset - 1)
 
     def _take_in_now(self, segment: Segment, fields: tuple[int, ...], window: bytes, at: int) -> None:
         header = BatchHeader._make(fields)

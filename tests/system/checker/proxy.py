@@ -94,10 +94,11 @@ class Proxy:
 
     async def _end(self) -> None:
         await self._let_through()
-        for line in list(self._lines):
-            line.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # Whoever was let in last has a task only now.
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for line in list(self._lines):
+                line.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1

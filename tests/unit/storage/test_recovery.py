@@ -91,6 +91,17 @@ def test_epochs_that_the_power_took_are_found_in_the_batches_and_kept(tmp_path: 
     check_whole(made(open_logs(OS, str(tmp_path), **SETTINGS)))
 
 
+@pytest.mark.parametrize("stale", ["9 5", "9 10", "2 13", "1 3\n9 39"])
+def test_epochs_whose_end_the_power_took_back_are_refuted_by_the_batches(tmp_path: Path, stale: str) -> None:
+    """They were cut off and the log grew again, flushed, but the file that says so was not."""
+    logs, _ = written(OS, str(tmp_path))
+    checkpoint = next(tmp_path.glob("*/leader-epoch-checkpoint"))
+    killed(logs)
+    lines = ["0 0", *stale.split("\n")]
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    check_whole(made(open_logs(OS, str(tmp_path), **SETTINGS)))
+
+
 class CountedFile(OsFile):
     """Counts the bytes read from it, with all others."""
 
