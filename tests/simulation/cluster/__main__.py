@@ -1,22 +1,28 @@
 """Many lives of a cluster: ``python -m tests.simulation.cluster --seeds 200``, or one again with ``--seed N``."""
 
 import argparse
-import faulthandler
 import multiprocessing
 import os
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import FrameType
 
 from tests.simulation.cluster.bugs import BUGS, RARE, planted
 from tests.simulation.cluster.life import Outcome, live
 
-#: A life that takes longer than this runs in circles.
+#: A life that takes more CPU time than this runs in circles.
 STUCK_S = 300.0
 #: Lives between two words of how far it has come.
 PROGRESS_EVERY = 50
+
+
+class Stuck(KeyboardInterrupt):
+    """A life has no end; of this kind, because a loop passes on no other."""
 
 
 def main() -> int:
@@ -50,9 +56,19 @@ def run_many(seeds: range, jobs: int, bug: str | None = None) -> Iterator[Outcom
 
 def _live(task: tuple[int, str | None]) -> Outcome:
     seed, bug = task
-    faulthandler.dump_traceback_later(STUCK_S, exit=True)
-    with planted(bug) if bug else nullcontext():
-        return live(seed)
+    signal.signal(signal.SIGPROF, _stuck)
+    signal.setitimer(signal.ITIMER_PROF, STUCK_S)
+    try:
+        with planted(bug) if bug else nullcontext():
+            return live(seed)
+    except Stuck:
+        return Outcome(seed, failure=f"it runs in circles: {traceback.format_exc()}")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _stuck(number: int, frame: FrameType | None) -> None:
+    raise Stuck
 
 
 def _report(outcomes: Iterator[Outcome], asked: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
 
 from millstream.model.batch import HEADER_BYTES, header_at
 from millstream.model.errors import ErrorCode
@@ -32,9 +33,19 @@ class Producer:
     """
 
     def __init__(
-        self, way: Way, ledger: Ledger, rng: random.Random, name: str, place: tuple[str, int], *, is_safe: bool
+        self,
+        way: Way,
+        ledger: Ledger,
+        rng: random.Random,
+        name: str,
+        place: tuple[str, int],
+        newest_epoch: Callable[[str, int], int],
+        *,
+        is_safe: bool,
     ) -> None:
+        """``newest_epoch`` is a partition's, as the registry has it."""
         self._way = way
+        self._newest_epoch = newest_epoch
         self._ledger = ledger
         self._rng = rng
         self.name = name
@@ -82,7 +93,7 @@ class Producer:
     async def _send_open(self) -> None:
         """Send everything that is open, in order, and take what was answered well off; the rest is sent again."""
         try:
-            leader, _ = await self._way.leader(*self.place)
+            leader, epoch = await self._way.leader(*self.place)
             connection = await self._way.to(leader)
             batches = list(self._open)
             if self._rng.random() < self._duplicates:
@@ -99,7 +110,7 @@ class Producer:
                     self._way.forget()
                     await asyncio.sleep(self._rng.uniform(0.01, PAUSE_S))
                     return
-                if not self._answered(batch, call.result().responses[0].partition_responses[0]):
+                if not self._answered(batch, call.result().responses[0].partition_responses[0], epoch):
                     self._way.forget()
                     await asyncio.sleep(self._rng.uniform(0.01, PAUSE_S))
                     return
@@ -120,8 +131,8 @@ class Producer:
         )
         return ProduceRequest(acks=-1 if self.is_safe else 1, timeout_ms=3_000, topic_data=[data])
 
-    def _answered(self, batch: tuple[int, list[bytes]], row: PartitionProduceResponse) -> bool:
-        """Take note of an answer; says whether the batch is done with."""
+    def _answered(self, batch: tuple[int, list[bytes]], row: PartitionProduceResponse, leader_epoch: int) -> bool:
+        """Take note of the answer of a leader under this epoch; says whether the batch is done with."""
         code = ErrorCode(row.error_code)
         is_open = bool(self._open) and self._open[0] == batch
         if code in LATER:
@@ -137,6 +148,8 @@ class Producer:
                     self._ledger.acknowledge(self.place, row.base_offset + number, value)
             self._close(batch)
             return True
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_epoch < self._newest_epoch(*self.place):
+            return False  # It was left behind and does not know: much is missing there that another has.
         # Everything before an open batch was acknowledged, so that nothing can be missing.
         if is_open or code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             raise self._ledger.violate(f"{self.name} was refused {batch[0]} in {self.place}: {code.name}")

@@ -166,6 +166,12 @@ class World:
 
     # What the registry says.
 
+    def newest_epoch(self, topic: str, partition: int) -> int:
+        """The epoch under which the partition is led, or was last."""
+        return next(
+            state.leader_epoch for name, index, _, state, _ in self.states() if (name, index) == (topic, partition)
+        )
+
     def states(self) -> Iterator[tuple[str, int, tuple[int, ...], PartitionState, int]]:
         """Every partition: topic, index, replicas, state and the state's version."""
         store = self.ensemble.tree._store
@@ -232,7 +238,15 @@ class World:
             for kind in ("safe", "safe", "bold")[: rng.randint(1, 3)]:
                 name = f"{kind}{len(self.producers)}"
                 self.producers.append(
-                    Producer(self.way(name), self.ledger, self.child_rng(), name, place, is_safe=kind == "safe")
+                    Producer(
+                        self.way(name),
+                        self.ledger,
+                        self.child_rng(),
+                        name,
+                        place,
+                        self.newest_epoch,
+                        is_safe=kind == "safe",
+                    )
                 )
             reader = self.way(f"reader{number}")
             self.consumers.append(Consumer(reader, self.ledger, self.child_rng(), place))
