@@ -104,6 +104,10 @@ class Metrics:
         assert metric.kind is not Kind.SUMMARY and metric in self._cells, metric.name
         self._readings[metric] = reading
 
+    def drop(self, metric: Metric, *labels: str) -> None:
+        """Show this number no more, for nobody knows it; it comes back as a new cell."""
+        self._cells[metric].pop(labels, None)
+
     def forget(self, *labels: str) -> None:
         """Drop every number of just these labels: a deleted topic's, say."""
         for cells in self._cells.values():

@@ -72,6 +72,15 @@ def test_a_deleted_topics_numbers_can_be_forgotten() -> None:
     assert dict(metrics.values(BYTES_IN)) == {("orders2",): 2}
 
 
+def test_a_number_that_nobody_knows_any_more_is_dropped_alone() -> None:
+    metrics = Metrics(METRICS)
+    metrics.cell(BYTES_IN, "orders").value = 1
+    metrics.cell(BYTES_IN, "users").value = 2
+    metrics.drop(BYTES_IN, "orders")
+    metrics.drop(BYTES_IN, "never")
+    assert dict(metrics.values(BYTES_IN)) == {("users",): 2}
+
+
 def test_names_are_unique_and_counters_say_total() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     assert all(metric.name.endswith("_total") == (metric.kind is Kind.COUNTER) for metric in METRICS)

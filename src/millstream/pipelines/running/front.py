@@ -82,7 +82,7 @@ class Front:
         while True:
             await asyncio.sleep(self._display.every_s)
             now_s = self._clock.monotonic_s()
-            if self._progress.queries:
+            if self._progress.queries or self._progress.down:
                 self._display.show(self._progress, now_s - before_s)
             before_s = now_s
 

@@ -1,6 +1,6 @@
 """The metrics of a pipeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from millstream.metrics.metric import Kind, Metric, Metrics
 from millstream.pipelines.running.progress import Totals
@@ -21,8 +21,8 @@ UP = Metric("millstream_pipeline_up", Kind.GAUGE, "1 while the queries run, else
 #: Everything a pipeline counts.
 METRICS: tuple[Metric, ...] = tuple(found for found in list(globals().values()) if isinstance(found, Metric))
 
-#: Which total each counter and gauge shows.
-_SHOWN: dict[Metric, Callable[[Totals], int]] = {
+#: Which total each counter and gauge shows; what is not known is not shown.
+_SHOWN: dict[Metric, Callable[[Totals], int | None]] = {
     ROWS_IN: lambda totals: totals.rows_in,
     ROWS_OUT: lambda totals: totals.rows_out,
     BATCHES: lambda totals: totals.batches,
@@ -46,4 +46,11 @@ class PipelineMetrics:
         """A micro-batch of a query, and what its totals are with it."""
         self.metrics.summary(BATCH_MS, self._pipeline, batch.query).observe(batch.took_ms)
         for metric, of in _SHOWN.items():
-            self.metrics.cell(metric, self._pipeline, batch.query).value = of(totals)
+            if (value := of(totals)) is not None:
+                self.metrics.cell(metric, self._pipeline, batch.query).value = value
+
+    def fell(self, queries: Iterable[str]) -> None:
+        """Its queries do not run, and nobody knows how much they leave unread."""
+        self.up.value = 0
+        for query in queries:
+            self.metrics.drop(LAG, self._pipeline, query)

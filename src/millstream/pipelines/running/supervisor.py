@@ -58,6 +58,8 @@ class Supervisor:
         self._log_level = log_level
         self._command = command
         self._child: Child | None = None
+        self._queries: set[str] = set()
+        self._next_try_s: float | None = None
         self._stops = 0
         self._stopping = asyncio.Event()
 
@@ -87,6 +89,7 @@ class Supervisor:
             self.metrics.up.value = 0
             if fall is None or self._stopping.is_set():
                 return
+            self._tell_of_fall()
             if fall.is_final:
                 raise PipelineError(fall.message)
             wait_s = self._restarts.fell(self._clock.monotonic_s(), self._chance())
@@ -94,8 +97,22 @@ class Supervisor:
                 raise PipelineError(f"{fall.message}; it fell {self._restarts.falls} times in a row, which is enough")
             self._display.say(f"{fall.message}; it is started again in {wait_s:.1f} s")
             self.metrics.restarts.value += 1
+            self._next_try_s = self._clock.monotonic_s() + wait_s
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), wait_s)
+
+    def _tell_of_fall(self) -> None:
+        self._next_try_s = None
+        self.metrics.fell(self._queries)
+        self.progress.fell(self.job.name, self._queries, self._standing)
+
+    def _standing(self) -> str:
+        """How it is with it while it is down."""
+        if self._child is not None:
+            return "down, being started again"
+        if self._next_try_s is None:
+            return "down"
+        return f"down, next try in {max(0.0, self._next_try_s - self._clock.monotonic_s()):.0f} s"
 
     async def _run_once(self) -> Failed | None:
         """One life of the process, from start to end; why it fell, or None when it was done or told to stop."""
@@ -129,12 +146,14 @@ class Supervisor:
         """What the process reports."""
         report = decode(line)
         if isinstance(report, Batch):
+            self._queries.add(report.query)
             self.progress.add(report)
             self.metrics.add(report, self.progress.queries[report.query])
             self._restarts.progressed(self._clock.monotonic_s())
         elif isinstance(report, Started):
             run.is_started = True
             self.metrics.up.value = 1
+            self.progress.started(self.job.name)
             self._display.say(f"running {', '.join(report.queries) or 'no query'}")
         else:
             run.failure = report

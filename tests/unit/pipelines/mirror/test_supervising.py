@@ -34,6 +34,7 @@ def test_a_flow_that_cannot_go_on_says_so_and_the_others_go_on_until_they_are_to
         running = asyncio.create_task(flows.run())
         await told.until("A->B: a record is too large; it stays down, and the other flows go on")
         await told.until("B->A: running q")
+        await told.until("A->B  down")
         assert not running.done()
         flows.stop()
         with pytest.raises(PipelineError, match="a record is too large"):

@@ -27,6 +27,41 @@ def test_a_batch_that_does_not_know_the_lag_leaves_it_as_it_was() -> None:
     assert "  lag 1,234  " in progress.line(1.0)
 
 
+def test_a_first_batch_that_does_not_know_the_lag_leaves_it_unknown() -> None:
+    progress, metrics = Progress(), PipelineMetrics("shop")
+    progress.add(batch(lag=None))
+    metrics.add(batch(lag=None), progress.queries["totals"])
+    assert "  lag unknown  " in progress.line(1.0)
+    assert "lag_records" not in exposition(metrics.metrics)
+
+
+def test_a_pipeline_that_is_down_says_so_in_place_of_its_figures() -> None:
+    progress = Progress()
+    progress.add(batch("a", lag=0))
+    progress.fell("A", ["a"], lambda: "down, next try in 7 s")
+    assert progress.lines(1.0) == ["A  down, next try in 7 s"]
+    assert progress.line(1.0) == "A  down, next try in 7 s"
+    assert progress.summary(1.0).endswith("lag unknown")
+    progress.started("A")
+    assert progress.lines(1.0) == ["a  0 rows/s in  0 out  lag unknown  idle"]
+    progress.add(batch("a", lag=5))
+    assert progress.line(1.0) == "a  3,000 rows/s in  100 out  lag 5  batch 56 ms"
+
+
+def test_pipelines_that_are_down_stand_behind_those_that_run() -> None:
+    progress = Progress()
+    progress.fell("C", [], lambda: "down")
+    assert progress.lines(1.0) == ["C  down"]
+    for query in ("a", "b"):
+        progress.add(batch(query, rows_in=1))
+    progress.fell("A", ["a"], lambda: "down, next try in 7 s")
+    assert [line.split()[0] for line in progress.lines(1.0)] == ["b", "C", "A"]
+    together = "2 queries  2 rows/s in  200 out  lag unknown  batch 56 ms | C  down | A  down, next try in 7 s"
+    assert progress.line(1.0) == together
+    progress.fell("B", ["b"], lambda: "down")
+    assert progress.line(1.0) == "C  down | A  down, next try in 7 s | B  down"
+
+
 def test_state_is_shown_where_there_is_some() -> None:
     progress = Progress()
     progress.add(Batch("totals", 0, 0, 0, 0, 5, state_rows=1_000, state_bytes=2_500_000))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.metrics.prometheus import exposition
 from millstream.model.clock import SystemClock
 from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.job import Job
@@ -101,6 +102,42 @@ def test_one_that_is_killed_is_started_again_and_its_figures_go_on(tmp_path: Pat
         assert told.errors[-1] == "ValueError: odd"
         assert supervisor.progress.queries["q"].rows_out == 10
         assert supervisor.metrics.restarts.value == 2
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_down_says_when_it_is_tried_again_and_knows_no_lag(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        supervisor, told = supervisor_of(tmp_path, [WORKS + DIES])
+        supervisor._restarts.first_s = 600.0
+        running = asyncio.create_task(supervisor.run())
+        await told.until("p  down, next try in 4")
+        page = exposition(supervisor.metrics.metrics)
+        assert 'millstream_pipeline_up{pipeline="p"} 0' in page
+        assert 'millstream_pipeline_rows_in_total{pipeline="p",query="q"} 10' in page
+        assert "lag_records" not in page
+        supervisor.stop()
+        await asyncio.wait_for(running, TIMEOUT_S)
+
+    asyncio.run(scenario())
+
+
+def test_one_that_comes_back_is_being_started_and_then_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        supervisor, told = supervisor_of(tmp_path, [DIES, "sys.stdin.read()", ""])
+        running = asyncio.create_task(supervisor.run())
+        await told.until("p  down, being started again")
+        supervisor.stop()
+        await asyncio.wait_for(running, TIMEOUT_S)
+
+        supervisor, told = supervisor_of(tmp_path, [WORKS + DIES, WORKS + UNTIL_TOLD])
+        running = asyncio.create_task(supervisor.run())
+        await told.until("started again in")
+        told.shown.clear()
+        await told.until("lag 1")
+        assert supervisor.progress.down == {}
+        supervisor.stop()
+        await asyncio.wait_for(running, TIMEOUT_S)
 
     asyncio.run(scenario())
 
