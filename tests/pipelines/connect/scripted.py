@@ -25,6 +25,10 @@ class ScriptedSource(Source):
     def check(cls, config: Config) -> Mapping[str, str]:
         return {"tasks": "may not be 13"} if config[TASKS] == 13 else {}
 
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        return "lines are counted from 0" if offset.get("line", 0) < 0 else ""
+
     def partitions(self) -> Sequence[Partition]:
         return []
 

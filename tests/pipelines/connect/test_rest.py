@@ -326,6 +326,12 @@ def test_a_source_s_offsets_are_shown_altered_and_reset_once_it_is_stopped(api: 
     assert api.ask("PUT", "/connectors/far/stop").status == 204
     assert api.ask("PATCH", place, {"offsets": [{"offset": {}}]}).status == 400
     assert api.ask("PATCH", place, {"offsets": [{"partition": {}, "offset": 5}]}).status == 500
+    nowhere = api.ask("PATCH", place, {"offsets": [there, {"partition": {"file": "y"}, "offset": {"line": -1}}]})
+    assert (nowhere.status, nowhere.document["message"]) == (
+        400,
+        'The offset for the partition {"file":"y"} cannot be set: lines are counted from 0',
+    )
+    assert api.get(place) == {"offsets": []}
     altered = api.ask("PATCH", place, {"offsets": [there, {"partition": {"file": "y"}, "offset": None}]})
     assert altered.document == {"message": "The offsets for this connector have been altered successfully"}
     assert api.get(place) == {"offsets": [there]}

@@ -46,6 +46,11 @@ class Source(Connector):
     first and never committed is not seen by anyone.
     """
 
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        """Why it could not go on from there, and what is expected, in a line; nothing where it could."""
+        return ""
+
     def partitions(self) -> Sequence[Partition]:
         """What there is to read now; asked again and again, so it may grow."""
         raise NotImplementedError

@@ -1,14 +1,38 @@
 """How far sources are: as Spark's checkpoints keep it, and as Connect's topic of offsets does."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from millstream.pipelines.connect.base import Offset, Partition
 from millstream.pipelines.connect.job import Place
 
 #: Offsets by the one text that a partition has (``text_of``).
 Document = dict[str, Any]
+
+
+class Kind(NamedTuple):
+    """What a field of a partition or an offset may be."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_whole(data: Any) -> bool:
+    return isinstance(data, int) and not isinstance(data, bool)
+
+
+TEXT = Kind("a text", lambda data: isinstance(data, str))
+WHOLE = Kind("a whole number", _is_whole)
+COUNT = Kind("a whole number, 0 or more", lambda data: _is_whole(data) and data >= 0)
+
+
+def unlike(what: str, data: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
+    """What is expected of a partition or an offset that has not all of these fields; nothing of one that has."""
+    if all(name in data and kind.holds(data[name]) for name, kind in fields.items()):
+        return ""
+    expected = " and ".join(f"'{name}', {kind.words}" for name, kind in fields.items())
+    return f"{what} {text_of(data)} must have {expected}"
 
 
 def text_of(data: Any) -> str:

@@ -8,11 +8,15 @@ from millstream.client.cluster import Cluster
 from millstream.client.coordinators import Coordinators
 from millstream.model.clock import Clock
 from millstream.model.errors import ProtocolError
+from millstream.pipelines.connect import plugins
+from millstream.pipelines.connect.base import Source
+from millstream.pipelines.connect.errors import ConnectError
 from millstream.pipelines.connect.job import Place
+from millstream.pipelines.connect.places import text_of
 from millstream.pipelines.connect.runtime import configs
 from millstream.pipelines.connect.runtime.entries import Entry
 from millstream.pipelines.connect.runtime.fleet import Fleet, WorkerSettings
-from millstream.pipelines.connect.runtime.kinds import SINK, Kind
+from millstream.pipelines.connect.runtime.kinds import SINK, SOURCE, Kind, class_of
 from millstream.pipelines.connect.runtime.leftovers import Leftovers
 from millstream.pipelines.connect.runtime.lifecycle import View
 from millstream.pipelines.connect.runtime.membership import Membership, instance_of
@@ -227,6 +231,8 @@ class Worker:
                 group, taken = sink_group(config), self._fleet.taken(name)
                 await self._sinks.alter(group, taken, places, before=partial(self._fleet.begin, name))
                 return
+            if self.kind(name).type == SOURCE:
+                await asyncio.to_thread(_check_places, class_of(config), places)
             topic = self._fleet.offsets_topic(config)
             entries = (await self.store.offsets(topic, to_end=True)).altered(name, places)
             self._fleet.begin(name)
@@ -254,3 +260,15 @@ class Worker:
             )
         await self._fleet.settled(name)
         return config
+
+
+def _check_places(class_name: str, places: Sequence[Place]) -> None:
+    """Refused where a source could not go on from one of them; any may be forgotten."""
+    try:
+        source = plugins.connector(class_name)
+    except ConnectError as error:
+        raise bad_request(str(error)) from None
+    assert issubclass(source, Source)
+    for partition, offset in ((place["partition"], place["offset"]) for place in places):
+        if offset is not None and (wrong := source.check_place(partition, offset)):
+            raise bad_request(f"The offset for the partition {text_of(partition)} cannot be set: {wrong}")

@@ -29,6 +29,8 @@ from millstream.pipelines.connect.lines import (
     struct_of,
 )
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.places import COUNT, unlike
+from millstream.pipelines.connect.places import TEXT as NAME
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import STRING as TEXT
 from millstream.pipelines.connect.settings import ERRORS_TOLERANCE
@@ -79,6 +81,10 @@ class FileSource(Source):
         if config[NAMES] and len(set(config[NAMES])) < len(config[NAMES]):
             return {NAMES.name: "two fields have the same name"}
         return {}
+
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        return unlike("partition", partition, {"filename": NAME}) or unlike("offset", offset, {"position": COUNT})
 
     def partitions(self) -> Sequence[Partition]:
         path = self.config[FILE]

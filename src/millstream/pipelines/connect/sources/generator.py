@@ -16,6 +16,8 @@ from millstream.model.clock import SystemClock
 from millstream.pipelines.connect.base import Offset, Partition, Source
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.options import REQUIRED, Config, Option
+from millstream.pipelines.connect.places import COUNT as NUMBER
+from millstream.pipelines.connect.places import unlike
 from millstream.pipelines.connect.record import Record
 from millstream.pipelines.connect.schema import BOOLEAN, FLOAT64, INT64, TIMESTAMP, Field, Schema, Type, decimal
 from millstream.pipelines.connect.schema import STRING as TEXT
@@ -211,6 +213,11 @@ class GeneratorSource(Source):
         if config[KEY] and schema.field(config[KEY]) is None:
             return {KEY.name: f"there is no field {config[KEY]!r}"}
         return {}
+
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        wrong = unlike("partition", partition, {"generator": NUMBER})
+        return wrong or unlike("offset", offset, {"count": NUMBER, "ms": NUMBER})
 
     def partitions(self) -> Sequence[Partition]:
         return [{"generator": number} for number in range(self.config[GENERATORS])]

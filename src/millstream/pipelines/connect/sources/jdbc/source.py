@@ -9,6 +9,7 @@ from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.connect.base import Offset, Partition, Source
 from millstream.pipelines.connect.errors import ConnectError, Misconfigured
 from millstream.pipelines.connect.options import Config, Option
+from millstream.pipelines.connect.places import TEXT, WHOLE, unlike
 from millstream.pipelines.connect.postgres import sql
 from millstream.pipelines.connect.postgres.catalog import Catalog, Column, Table
 from millstream.pipelines.connect.postgres.options import database, refusal
@@ -86,6 +87,13 @@ class JdbcSource(Source):
             return source._unfit() if refused == {} else refused or {}
         finally:
             source.close()
+
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        # Which of them it needs is its mode's matter; it says so itself.
+        numbers = {name: WHOLE for name in ("timestamp", "timestamp_nanos", "incrementing") if name in offset}
+        fields = {"query": TEXT} if "query" in partition else {"table": TEXT}
+        return unlike("partition", partition, fields) or unlike("offset", offset, numbers)
 
     def _unfit(self) -> dict[str, str]:
         """What the database has not, by the option that names it."""

@@ -8,6 +8,7 @@ from millstream.model.clock import Clock, SystemClock
 from millstream.pipelines.connect.base import Offset, Partition, Source
 from millstream.pipelines.connect.errors import ConnectError, Misconfigured, Unreachable
 from millstream.pipelines.connect.options import Config
+from millstream.pipelines.connect.places import COUNT, TEXT, unlike
 from millstream.pipelines.connect.postgres import sql
 from millstream.pipelines.connect.postgres.catalog import Catalog, Column, Table
 from millstream.pipelines.connect.postgres.pgoutput import Begin, Commit, Message, Relation, Truncate, lsn_text
@@ -86,6 +87,11 @@ class PostgresSource(Source):
             except ConnectError as error:
                 text = str(error)
                 return {next((name for mark, name in BLAMED if mark in text), options.HOST.name): text}
+
+    @classmethod
+    def check_place(cls, partition: Partition, offset: Offset) -> str:
+        fields = {"lsn": COUNT, "table": TEXT} if offset.get("snapshot") else {"lsn": COUNT}
+        return unlike("partition", partition, {"server": TEXT}) or unlike("offset", offset, fields)
 
     def _unfit(self) -> dict[str, str]:
         ((level, may_replicate),) = self._aside.rows(RIGHTS, (list(MANAGED_ROLES),))
