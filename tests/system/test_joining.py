@@ -73,6 +73,11 @@ def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, root: str) -> None
     assert re.search(r"broker id 1 is taken by a running broker; stop it, or give this one another id", line)
 
 
+def test_a_broker_without_an_id_is_refused(tmp_path: Path, root: str) -> None:
+    line = refusal(BrokerProcess(tmp_path, arguments=["--registry", f"zk://{root}"]))
+    assert line.endswith("a broker of a cluster needs an id that no other has: give it one with --set broker.id=N")
+
+
 def test_a_brokers_own_stale_node_is_waited_out(tmp_path: Path, root: str) -> None:
     mine = broker(tmp_path, root, 1).start()
     mine.kill()

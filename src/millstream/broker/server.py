@@ -67,6 +67,10 @@ def load_config(options: ServeOptions, environ: Mapping[str, str]) -> BrokerConf
         known = _known_broker_id(config.log_directories)
         if known is not None:
             config = BrokerConfig.load(options.config_file, {**overrides, NODE_ID.name: str(known)}, environ)
+        elif config.get(ZOOKEEPER_CONNECT) is not None:
+            raise SettingError(
+                "a broker of a cluster needs an id that no other has: give it one with --set broker.id=N"
+            )
     return config
 
 
