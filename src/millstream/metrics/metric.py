@@ -48,36 +48,43 @@ BOUNDS: tuple[float, ...] = tuple(0.01 * 1.25**step for step in range(72))
 class Summary:
     """How a quantity is spread: its count and sum for ever, its quantiles over the last one to two turns."""
 
-    __slots__ = ("_before", "_now", "count", "total")
+    __slots__ = ("_before", "_most", "_most_before", "_now", "count", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
         self._now = [0] * (len(BOUNDS) + 1)
         self._before = [0] * (len(BOUNDS) + 1)
+        self._most = self._most_before = float("-inf")
 
     def observe(self, value: float) -> None:
         """Count one value in."""
         self.count += 1
         self.total += value
         self._now[bisect_left(BOUNDS, value)] += 1
+        if value > self._most:
+            self._most = value
 
     def turn(self) -> None:
         """Forget, for the quantiles, what came before the last turn; called about once a minute."""
         self._before, self._now = self._now, [0] * (len(BOUNDS) + 1)
+        self._most_before, self._most = self._most, float("-inf")
 
     def quantile(self, part: float) -> float:
-        """The value that ``part`` of the recent ones do not pass, as its bucket's bound; NaN when there were none."""
+        """The value that ``part`` of the recent ones do not pass; NaN when there were none.
+
+        It is its bucket's bound, but never above the greatest of them.
+        """
         counts = [now + before for now, before in zip(self._now, self._before, strict=True)]
         total = sum(counts)
         if not total:
             return float("nan")
-        seen = 0
+        seen, most = 0, max(self._most, self._most_before)
         for bound, count in zip(BOUNDS, counts[:-1], strict=True):
             seen += count
             if seen >= part * total:
-                return bound
-        return float("inf")
+                return min(bound, most)
+        return most
 
 
 class Metrics:

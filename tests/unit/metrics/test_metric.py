@@ -56,12 +56,24 @@ def test_quantiles_forget_after_two_turns_and_counts_never() -> None:
     summary = Summary()
     assert math.isnan(summary.quantile(0.5))
     summary.observe(1e12)
-    assert summary.quantile(0.5) == math.inf
+    assert summary.quantile(0.5) == 1e12
     summary.turn()
-    assert summary.quantile(0.5) == math.inf
+    assert summary.quantile(0.5) == 1e12
     summary.turn()
     assert math.isnan(summary.quantile(0.5))
     assert summary.count == 1
+
+
+def test_no_quantile_is_above_the_greatest_value_of_its_time() -> None:
+    summary = Summary()
+    summary.observe(36_586)
+    assert {summary.quantile(part) for part in (0.5, 0.99)} == {36_586}
+    summary.turn()
+    summary.observe(1.1)
+    assert summary.quantile(0.5) == pytest.approx(1.1, rel=0.25)
+    assert summary.quantile(0.99) == 36_586
+    summary.turn()
+    assert summary.quantile(0.99) == 1.1
 
 
 def test_a_deleted_topics_numbers_can_be_forgotten() -> None:
