@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from millstream.client.admin import NewTopic, create_topics
+from millstream.client.admin import NewTopic, Outcome, create_topics
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.job import Job
@@ -38,9 +38,18 @@ def ensure_topic(here: SinkProcess, config: Config) -> None:
     new = NewTopic(name, partitions=1, replicas=config[LETTERS_REPLICATION_FACTOR])
     [outcome] = here.run(create_topics(cluster, [new]))
     if outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise Misconfigured(
-            f"{LETTERS_TOPIC.name}={name}: the topic cannot be made: {outcome.detail or outcome.code.name}"
+        raise _refusal(outcome, new)
+
+
+def _refusal(outcome: Outcome, new: NewTopic) -> Misconfigured:
+    """Why the topic of dead letters cannot be made, by the option to blame."""
+    why = outcome.detail or outcome.code.name
+    if outcome.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+        return Misconfigured(
+            f"{LETTERS_REPLICATION_FACTOR.name}={new.replicas}: topic {new.name!r} cannot be made: {why}; set it to no "
+            "more than there are brokers, 1 for a single one"
         )
+    return Misconfigured(f"{LETTERS_TOPIC.name}={new.name}: the topic cannot be made: {why}")
 
 
 def write_letters(job: Job, letters: Sequence[Raw], query: str, task: int) -> Transaction | None:
