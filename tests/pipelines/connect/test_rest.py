@@ -201,6 +201,9 @@ def test_a_config_is_put_patched_and_refused_with_all_that_is_wrong(api: Connect
     assert "tasks.max" in lines[1] and "does" in lines[2]
     assert lines[3].startswith("You can also find the above list of errors at the endpoint `/connector-plugins/{conn")
     assert "may not be 13" in api.ask("PATCH", place, {"tasks": "13"}).document["message"]
+    nothing = api.ask("PUT", place, {"connector.class": SINK, "does": "works"}).document["message"].splitlines()
+    assert nothing[0].endswith("the following 1 error(s):")
+    assert nothing[1] == "Must configure one of topics or topics.regex" and nothing[2].startswith("You can also")
     renamed = api.ask("PATCH", place, {"name": "other"})
     words = "Connector name configuration (other) doesn't match connector name in the URL (put)"
     assert (renamed.status, renamed.document["message"]) == (400, words)

@@ -213,11 +213,12 @@ async def _check(api: "Api", given: Mapping[str, str]) -> None:
         raise bad_request(str(error)) from None
     if not found["error_count"]:
         return
-    errors = [error for each in found["configs"] for error in each["value"]["errors"]]
+    # What is wrong with two options together is said of both, and told once.
+    errors = list(dict.fromkeys(error for each in found["configs"] for error in each["value"]["errors"]))
     raise bad_request(
         "\n".join(
             [
-                f"Connector configuration is invalid and contains the following {found['error_count']} error(s):",
+                f"Connector configuration is invalid and contains the following {len(errors)} error(s):",
                 *errors,
                 "You can also find the above list of errors at the endpoint "
                 "`/connector-plugins/{connectorType}/config/validate`",

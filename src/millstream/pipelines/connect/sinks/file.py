@@ -111,7 +111,8 @@ class FileSink(Sink):
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
         if bool(config[FILE]) == bool(config[DIRECTORY]):
-            return {FILE.name: f"either {FILE.name} or {DIRECTORY.name} must be given"}
+            not_both = ", and not both" if config[FILE] else ""
+            return {FILE.name: f"either {FILE.name} or {DIRECTORY.name} must be given{not_both}"}
         if config[FORMAT] == "csv" and not config[NAMES]:
             return {NAMES.name: "the fields must be named for CSV to be written"}
         return {}

@@ -139,7 +139,11 @@ def test_a_record_that_cannot_be_written_ends_it_where_nobody_takes_it(tmp_path:
 
 @pytest.mark.parametrize(
     ("given", "wrong"),
-    [({}, "file"), ({"file": "a", "directory": "b"}, "file"), ({"file": "a", "format": "csv"}, "csv.names")],
+    [
+        ({}, {"file": "either file or directory must be given"}),
+        ({"file": "a", "directory": "b"}, {"file": "either file or directory must be given, and not both"}),
+        ({"file": "a", "format": "csv"}, {"csv.names": "the fields must be named for CSV to be written"}),
+    ],
 )
-def test_a_config_that_cannot_work_is_refused(given: dict[str, str], wrong: str) -> None:
-    assert list(FileSink.check(_config(**given))) == [wrong]
+def test_a_config_that_cannot_work_is_refused(given: dict[str, str], wrong: dict[str, str]) -> None:
+    assert FileSink.check(_config(**given)) == wrong
