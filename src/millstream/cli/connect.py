@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
     from millstream.client.wire import parse_addresses
     from millstream.config.setting import SettingError
+    from millstream.pipelines.connect import plugins
+    from millstream.pipelines.connect.discovery import discovered
     from millstream.pipelines.connect.providers import Providers, settings_of
     from millstream.pipelines.connect.rest.server import ServeOptions, serve
     from millstream.pipelines.running.child import surroundings
@@ -72,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(str(error), exit_code=2) from None
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     folders = [os.path.abspath(folder) for folder in filter(None, args.plugin_path.split(","))]
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise CommandFailed(f"--plugin-path: there is no folder {folder}", exit_code=2)
     sys.path[:0] = folders
     settings = dict(args.settings)
     env = surroundings(os.environ, folders, args.log_level)
@@ -80,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         Providers.of(providers, env)
     except SettingError as error:
         raise CommandFailed(str(error), exit_code=2) from None
+    plugins.FOUND[:] = discovered(folders)
     options = ServeOptions(
         bootstrap=bootstrap,
         addresses=addresses,

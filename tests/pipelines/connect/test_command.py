@@ -149,6 +149,8 @@ def test_what_it_needs_and_has_not_is_told_in_a_line(broker: BrokerProcess, topi
         ("splits", "must have one partition, and has 2"),
     ):
         assert said("-b", broker.address, *data, "--group", group) == f"millstream: topic {group}-configs {words}\n"
+    nowhere = said("-b", broker.address, *data, "--plugin-path", f"{tmp_path},/nope")
+    assert nowhere == "millstream: --plugin-path: there is no folder /nope\n"
     provider = said("-b", broker.address, *data, "-c", "config.providers=vault")
     assert provider.startswith("millstream: config.providers.vault.class=: must be one of FileConfigProvider, ")
 
@@ -170,4 +172,15 @@ def test_one_worker_to_a_folder_to_a_port_and_to_a_group(broker: BrokerProcess, 
             done = subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
             assert done.returncode == 1 and message.lower() in done.stderr.lower(), done.stderr
         assert json.loads(json.dumps(api.get("/connectors"))) == []
+        assert api.stop() == 0
+
+
+def test_connectors_of_the_plugin_path_are_listed_before_they_are_used(broker: BrokerProcess, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "mine.py").write_text(
+        "from millstream.pipelines.connect.base import Sink\nclass MySink(Sink):\n    version = '7'\n"
+    )
+    with worker(broker.address, tmp_path, "own", "--plugin-path", str(own)) as api:
+        assert {"class": "mine.MySink", "type": "sink", "version": "7"} in api.get("/connector-plugins")
         assert api.stop() == 0

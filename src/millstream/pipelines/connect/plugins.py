@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class of ours: the name it is listed under, and where it is found."""
+    """A class, ours or one that was found: the name it is listed under, and where it is."""
 
     name: str
     kind: Kind
@@ -42,6 +42,7 @@ class Plugin:
     aliases: tuple[str, ...] = ()
     #: Which half of a record a transform works on.
     side: Side | None = None
+    version: str = __version__
 
     def load(self) -> type[Any]:
         """The class; Misconfigured when what it needs is not installed."""
@@ -139,6 +140,8 @@ PLUGINS: Sequence[Plugin] = (
     *_ours(Kind.TRANSFORMATION, _TRANSFORMS),
     *_ours(Kind.PREDICATE, _PREDICATES),
 )
+#: A user's own, as ``discovery`` found them: they are listed as well, and named in full.
+FOUND: list[Plugin] = []
 
 
 def connector(name: str) -> type[Source] | type[Sink]:
@@ -174,15 +177,15 @@ def predicate(name: str) -> type[Predicate]:
 
 def names(*kinds: Kind) -> list[str]:
     """The names under which plugins of these kinds are listed."""
-    return sorted(plugin.name for plugin in PLUGINS if plugin.kind in kinds)
+    return sorted(plugin.name for plugin in (*PLUGINS, *FOUND) if plugin.kind in kinds)
 
 
 def listed(connectors_only: bool = True) -> list[dict[str, str]]:
     """What ``GET /connector-plugins`` answers."""
     kinds = (Kind.SINK, Kind.SOURCE) if connectors_only else tuple(Kind)
     return [
-        {"class": plugin.name, "type": plugin.kind.value, "version": __version__}
-        for plugin in PLUGINS
+        {"class": plugin.name, "type": plugin.kind.value, "version": plugin.version}
+        for plugin in (*PLUGINS, *FOUND)
         if plugin.kind in kinds
     ]
 
@@ -203,12 +206,18 @@ def _find(kinds: tuple[Kind, ...], name: str, base: type[Any], plural: str) -> t
     if not dot:
         raise Misconfigured(
             f"Failed to find any class that implements {base.__name__} and which name matches {name}, "
-            f"available {plural} are: {', '.join(one.rpartition('.')[2] for one in names(*kinds))}"
+            f"available {plural} are: {', '.join(_understood(*kinds))}"
         )
     found = _attribute(module, class_name, name)
     if not isinstance(found, type) or not issubclass(found, base):
         raise Misconfigured(f"{name} is no {base.__name__}")
     return found
+
+
+def _understood(*kinds: Kind) -> list[str]:
+    """The shortest names that are understood."""
+    ours = sorted(plugin.name.rpartition(".")[2] for plugin in PLUGINS if plugin.kind in kinds)
+    return ours + sorted(plugin.name for plugin in FOUND if plugin.kind in kinds)
 
 
 def _attribute(module: str, name: str, asked_for: str) -> Any:
