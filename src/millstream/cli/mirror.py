@@ -55,5 +55,6 @@ def run(args: argparse.Namespace) -> int:
         flows = Flows(jobs, display, lambda: Restarts(falls_max=args.restarts), clock, random.random, args.log_level)
         keep(flows, display, clock, args.checkpoint, args.metrics_port)
     except PipelineError as error:
-        raise CommandFailed(str(error)) from None
+        # Each fault of the file has a line, and each line says whose it is.
+        raise CommandFailed(str(error).replace("\n", "\nmillstream: ")) from None
     return 0

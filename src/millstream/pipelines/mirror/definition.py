@@ -1,19 +1,20 @@
 """A mirror file, read and checked: which flows there are between which clusters, and how each is run.
 
-What is wrong is told by file, line and name, before any cluster is asked for anything.
+What is wrong is told by file, line and name, all of it at once and before any cluster is asked for anything.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from millstream.client.wire import parse_addresses
 from millstream.config.setting import Setting, SettingError, unknown
 from millstream.config.sources import Given, parse_properties
 from millstream.model.ids import topic_name_fault
 from millstream.pipelines.mirror import settings as s
+from millstream.pipelines.mirror.left_alone import is_left_alone
 from millstream.pipelines.mirror.policy import DEFAULT_SEPARATOR, POLICIES, Choice, DefaultPolicy, IdentityPolicy
 from millstream.pipelines.running.failures import PipelineError
 
@@ -87,25 +88,29 @@ class Mirror:
     """The flows of a file."""
 
     def __init__(self, text: str, file: str) -> None:
-        """PipelineError with file, line and name where it will not do."""
+        """PipelineError with file, line and name where it will not do, a line for each fault."""
         self._file = file
+        self._faults: list[str] = []
+        self.warnings: list[str] = []
         try:
             self._given = {name: Given(value.strip(), f"{file}:{line}") for line, name, value in parse_properties(text)}
         except SettingError as error:
             raise PipelineError(f"{file}: {error}") from None
         self.clusters = self._clusters()
-        self.warnings: list[str] = []
+        self._raise_faults()  # Without clusters, nothing else in it can be understood.
         for name in self._given:
             self._check_name(name)
         self.flows = [self._flow(*pair) for pair in self._enabled()]
         if not self.flows:
-            raise PipelineError(f"{file}: no flow is enabled; say for example {self._example()}.enabled = true")
+            self._faults.append(f"{file}: no flow is enabled; say for example {self._example()}.enabled = true")
         self._refuse_cycles()
+        self._raise_faults()
 
     def _clusters(self) -> list[str]:
         given = self._given.get(CLUSTERS)
         if given is None:
-            raise PipelineError(f"{self._file}: no {CLUSTERS}: name them, as in {CLUSTERS} = A, B")
+            self._faults.append(f"{self._file}: no {CLUSTERS}: name them, as in {CLUSTERS} = A, B")
+            return []
         names = [name.strip() for name in given.text.split(",") if name.strip()]
         if len(set(names)) < 2 or len(set(names)) < len(names):
             self._refuse(CLUSTERS, f"{given.text!r}: two different clusters or more are needed")
@@ -118,19 +123,20 @@ class Mirror:
         """What speaks of a cluster must know it; what nobody looks at is told."""
         flow, arrow, rest = name.partition(ARROW)
         if arrow:
-            target = next((each for each in self.clusters if rest.startswith(f"{each}.")), None)
-            for named in (flow, target or rest.partition(".")[0]):
+            target = next((each for each in self.clusters if rest.startswith(f"{each}.")), rest.partition(".")[0])
+            for named in (flow, target):
                 self._check_cluster(name, named)
-            self._check_setting(name, rest.removeprefix(f"{target}."))
+            self._check_setting(name, rest.removeprefix(target).removeprefix("."), s.TABLE)
             return
         alias = next((each for each in self.clusters if name.startswith(f"{each}.")), None)
         if alias is not None:
             self._check_client(name, name.removeprefix(f"{alias}."))
+            self._check_setting(name, name.removeprefix(f"{alias}."), (BOOTSTRAP,))
         elif name.endswith(f".{BOOTSTRAP}"):
             self._check_cluster(name, name.removesuffix(f".{BOOTSTRAP}"))
         elif name != CLUSTERS:
             self._check_client(name, name)
-            self._check_setting(name, name)
+            self._check_setting(name, name, s.TABLE)
 
     def _check_cluster(self, name: str, named: str) -> None:
         if named not in self.clusters:
@@ -142,11 +148,11 @@ class Mirror:
         if bare.startswith(_SECURED):
             self._refuse(name, "encryption and authentication are not spoken here")
 
-    def _check_setting(self, name: str, bare: str) -> None:
-        if bare in s.TABLE or bare.startswith(s.LEFT_ALONE):
+    def _check_setting(self, name: str, bare: str, known: Collection[str]) -> None:
+        if bare in known or bare.startswith(_SECURED) or is_left_alone(bare):
             return
-        if "did you mean" in (words := unknown(bare, s.TABLE)):
-            self.warnings.append(f"{self._given[name].origin}: {words}; ignored")
+        whose = f"{name.removesuffix(f'.{bare}')}: " if name != bare else ""
+        self.warnings.append(f"{self._given[name].origin}: {whose}{unknown(bare, known)}; ignored")
 
     def _enabled(self) -> Iterator[tuple[str, str]]:
         for source in self.clusters:
@@ -185,7 +191,8 @@ class Mirror:
         name = f"{alias}.{BOOTSTRAP}"
         given = self._given.get(name)
         if given is None or not given.text:
-            raise PipelineError(f"{self._file}: no {name}: where cluster {alias} is reached, as HOST:PORT")
+            self._faults.append(f"{self._file}: no {name}: where cluster {alias} is reached, as HOST:PORT")
+            return ""
         try:
             parse_addresses(given.text)
         except ValueError as error:
@@ -204,7 +211,8 @@ class Mirror:
         try:
             return setting.parse(given.text)
         except SettingError as error:
-            raise PipelineError(f"{given.origin}: {name.removesuffix(setting.name)}{error}") from None
+            self._faults.append(f"{given.origin}: {name.removesuffix(setting.name)}{error}")
+            return setting.default
 
     def _refuse_cycles(self) -> None:
         """Where one flow of a way round does not say by its names where a topic is from, a record would never stop."""
@@ -215,12 +223,18 @@ class Mirror:
             if isinstance(flow.policy, IdentityPolicy) and (way := _way_round(onward, [flow.source, flow.target])):
                 name = self._name_of(s.ENABLED, flow.source, flow.target)
                 self._refuse(name, f"a cycle, {' -> '.join(way)}, in which topics keep their names would never end")
+                return
 
     def _example(self) -> str:
         return f"{self.clusters[0]}{ARROW}{self.clusters[1]}"
 
-    def _refuse(self, name: str, what: str) -> NoReturn:
-        raise PipelineError(f"{self._given[name].origin}: {name}: {what}")
+    def _refuse(self, name: str, what: str) -> None:
+        self._faults.append(f"{self._given[name].origin}: {name}: {what}")
+
+    def _raise_faults(self) -> None:
+        if self._faults:
+            # A name that nobody knows may be why another is missing; what is said for all flows is at fault in each.
+            raise PipelineError("\n".join(dict.fromkeys([*self.warnings, *self._faults])))
 
 
 def _way_round(onward: Mapping[str, list[str]], way: list[str]) -> list[str] | None:

@@ -135,9 +135,3 @@ TIMEOUT_MS = Setting(
 TABLE: Mapping[str, Setting[Any]] = table(list(globals().values()))
 #: MirrorMaker's own replication where the file does not say.
 FACTORS = {REPLICATION_FACTOR: 2, OFFSET_SYNCS_FACTOR: 3, CHECKPOINTS_FACTOR: 3, HEARTBEATS_FACTOR: 3}
-#: How names begin that MirrorMaker and its workers have, and that mean nothing here.
-LEFT_ALONE = (
-    *("acl", "admin.", "config.", "connector.", "consumer.", "dedicated.", "header.", "key.", "listeners", "metric"),
-    *("group.", "offset.", "plugin.", "producer.", "rest.", "status.", "sync.topic.acls.", "task.", "topic."),
-    *("transforms", "use.defaults.from", "value.", "worker."),
-)

@@ -110,12 +110,60 @@ def test_a_cycle_over_three_clusters_is_found() -> None:
     assert "a cycle, A -> B -> C -> A" in refusal(text + "replication.policy.class=IdentityReplicationPolicy\n")
 
 
-def test_a_misspelt_setting_is_told_and_others_are_left_alone() -> None:
-    mirror = Mirror(
-        BOTH
-        + "sync.topic.config.enabled=false\nA.consumer.fetch.min.bytes=1\nunrelated=1\nsync.topic.acls.enabled=false\n",
-        "f",
-    )
-    assert mirror.warnings == [
-        "f:6: unknown setting 'sync.topic.config.enabled'; did you mean 'sync.topic.configs.enabled'?; ignored"
+def test_all_faults_are_told_at_once_each_in_its_line_and_once() -> None:
+    more = """B->A.enabled = true
+topics = (
+A.security.protocol = SSL
+A->C.topics = x
+B->A.tasks.max = many
+groups = [
+"""
+    text = BOTH.replace("B.bootstrap.servers", "B.bootstrap.server") + more
+    assert [line.partition(" is no regular")[0] for line in refusal(text).splitlines()] == [
+        "m.properties:4: B: unknown setting 'bootstrap.server'; did you mean 'bootstrap.servers'?; ignored",
+        "m.properties:8: A.security.protocol: SSL: only PLAINTEXT is spoken here",
+        "m.properties:9: A->C.topics: there is no cluster 'C', only A, B",
+        "m.properties: no B.bootstrap.servers: where cluster B is reached, as HOST:PORT",
+        "m.properties:7: topics: '('",
+        "m.properties:11: groups: '['",
+        "m.properties:10: B->A.tasks.max=many: must be a whole number of at most 32 bits, at least 1",
     ]
+
+
+def test_every_name_that_nobody_knows_is_told() -> None:
+    more = """sync.topic.config.enabled = false
+nonsense = 1
+A->B.nonsense = 1
+B.bootstrap.server = x
+B.topics = x
+C.consumer.fetch.min.bytes = 1
+A->B = true
+config.propertie.exclude = x
+"""
+    assert Mirror(BOTH + more, "f").warnings == [
+        "f:6: unknown setting 'sync.topic.config.enabled'; did you mean 'sync.topic.configs.enabled'?; ignored",
+        "f:7: unknown setting 'nonsense'; ignored",
+        "f:8: A->B: unknown setting 'nonsense'; ignored",
+        "f:9: B: unknown setting 'bootstrap.server'; did you mean 'bootstrap.servers'?; ignored",
+        "f:10: B: unknown setting 'topics'; ignored",
+        "f:11: unknown setting 'C.consumer.fetch.min.bytes'; ignored",
+        "f:12: A->B: unknown setting ''; ignored",
+        "f:13: unknown setting 'config.propertie.exclude'; did you mean 'config.properties.exclude'?; ignored",
+    ]
+
+
+@pytest.mark.parametrize("before", ["", "A.", "A->B."])
+def test_names_that_are_mirrormakers_own_are_left_alone(before: str) -> None:
+    names = (
+        *("consumer.fetch.min.bytes", "sync.topic.acls.enabled", "offset.lag.max", "client.id", "security.protocol"),
+        *(
+            "offset.storage.replication.factor",
+            "dedicated.mode.enable.internal.rest",
+            "transforms",
+            "request.timeout.ms",
+        ),
+        *("config.storage.topic", "max.poll.records", "topic.filter.class", "key.converter", "metric.reporters"),
+    )
+    values = {"security.protocol": "PLAINTEXT"}
+    more = "".join(f"{before}{name} = {values.get(name, '1')}\n" for name in names)
+    assert Mirror(BOTH + more, "f").warnings == []
