@@ -16,7 +16,7 @@ def main() -> int:
     """Play; 0 when told to stop."""
     with open(0, "rb", buffering=0, closefd=False) as told:
         job = Job.from_line(told.readline())
-    reports = int(sys.argv[1])
+    reports = int(sys.argv[-1])
     folder = Path(job.folder)
     (folder / "job.json").write_bytes(job.to_line())
     kept = folder / "number"

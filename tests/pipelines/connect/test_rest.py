@@ -238,6 +238,9 @@ def test_a_connector_is_paused_resumed_and_stopped(api: ConnectProcess) -> None:
     assert api.ask("PUT", "/connectors/states/resume").status == 202
     api.wait_for_state("states", "RUNNING", "RUNNING")
     assert api.ask("DELETE", "/connectors/states").status == 204
+    said = [line.removeprefix("states: ") for line in api.said.splitlines() if line.startswith("states: ")]
+    starts = ["starting Spark", "running with 1 task"]
+    assert said == ["created", *starts, "paused", "resumed", *starts, "stopped", "resumed", *starts, "deleted"]
 
 
 @pytest.mark.parametrize(
@@ -330,10 +333,8 @@ def test_a_source_s_offsets_are_shown_altered_and_reset_once_it_is_stopped(api: 
     assert api.ask("PATCH", place, {"offsets": [{"offset": {}}]}).status == 400
     assert api.ask("PATCH", place, {"offsets": [{"partition": {}, "offset": 5}]}).status == 500
     nowhere = api.ask("PATCH", place, {"offsets": [there, {"partition": {"file": "y"}, "offset": {"line": -1}}]})
-    assert (nowhere.status, nowhere.document["message"]) == (
-        400,
-        'The offset for the partition {"file":"y"} cannot be set: lines are counted from 0',
-    )
+    words = 'The offset for the partition {"file":"y"} cannot be set: lines are counted from 0'
+    assert (nowhere.status, nowhere.document["message"]) == (400, words)
     assert api.get(place) == {"offsets": []}
     altered = api.ask("PATCH", place, {"offsets": [there, {"partition": {"file": "y"}, "offset": None}]})
     assert altered.document == {"message": "The offsets for this connector have been altered successfully"}

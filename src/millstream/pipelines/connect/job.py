@@ -1,8 +1,9 @@
 """What a connector's process is to run: handed over on its standard input, for a config may hold passwords.
 
-``python -m millstream.pipelines.connect.process REPORTS`` reads the job's line and reports on that descriptor
-(``reports``). It ends in good order, behind the batch under way, on SIGTERM or when its standard input ends: because
-whoever started it says so, or is no more; and at once, where that is silent for too long (``leash``).
+``python -m millstream.pipelines.connect.process NAME REPORTS`` reads the job's line and reports on that descriptor
+(``reports``); the name is for whoever looks at processes. It ends in good order, behind the batch under way, on SIGTERM
+or when its standard input ends: because whoever started it says so, or is no more; and at once, where that is silent
+for too long (``leash``).
 """
 
 import json
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-#: What runs a job; the descriptor to report on comes behind it.
+#: What runs a job; the connector's name and the descriptor to report on come behind it.
 COMMAND = (sys.executable, "-m", "millstream.pipelines.connect.process")
 
 

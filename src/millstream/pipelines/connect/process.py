@@ -82,7 +82,8 @@ class Batches(StreamingQueryListener):
 
 def main() -> int:
     """Run the job; 0 when it was told to stop, 1 when it could not go on and has said why."""
-    reports = os.fdopen(int(sys.argv[1]), "wb")
+    place = int(sys.argv[-1])
+    reports = os.fdopen(place, "wb")
 
     def tell(report: Report) -> None:
         reports.write(encode(report))
@@ -94,7 +95,7 @@ def main() -> int:
     secrets: set[str] = set()
     try:
         told = Job.from_line(_line(sys.stdin.fileno()))
-        place = int(sys.argv[1])  # Not the file, for another thread may be about to write to that.
+        # Not to the file, for another thread may be about to write to that.
         stops.listen(sys.stdin.fileno(), told.lease_s, lambda line: _say(place, Failed(line, "", is_final=False)))
         with _alone(told):
             job = _resolved(told, secrets)

@@ -18,7 +18,7 @@ from millstream.pipelines.running.restarts import Restarts
 BEGINNING = """
 import os, sys, time
 from millstream.pipelines.connect.reports import *
-tell = lambda report: os.write(int(sys.argv[1]), encode(report))
+tell = lambda report: os.write(int(sys.argv[-1]), encode(report))
 job = sys.stdin.readline()
 """
 WORKS = "tell(Started(2)); tell(Batch(0, 1, 1)); sys.stdin.read(); tell(Batch(1, 1, 1))"
@@ -56,7 +56,12 @@ class Told:
 
 
 def supervised(
-    script: str, *, first_s: float = 0.01, faults: list[Exception] | None = None, clock: Clock | None = None
+    script: str,
+    *,
+    name: str = "a",
+    first_s: float = 0.01,
+    faults: list[Exception] | None = None,
+    clock: Clock | None = None,
 ) -> tuple[Supervised, Told]:
     """A connector whose process runs this; the first starts meet these faults instead."""
     told = Told()
@@ -64,12 +69,12 @@ def supervised(
     async def prepare() -> Job:
         if faults:
             raise faults.pop()
-        return Job(bootstrap="b:1", config={"name": "a"}, data=str(Path()))
+        return Job(bootstrap="b:1", config={"name": name}, data=str(Path()))
 
     command = (sys.executable, "-c", BEGINNING + script)
     restarts = Restarts(first_s=first_s)
     found = Supervised(
-        "a",
+        name,
         prepare,
         told,
         command=command,
@@ -97,6 +102,16 @@ def test_it_runs_ends_behind_its_batch_and_runs_again() -> None:
         await connector.close()
         assert (connector.starts, connector.falls) == (3, 0)
         assert told.falls == 0, "every process ended in good order"
+
+    asyncio.run(scenario())
+
+
+def test_its_process_is_known_by_its_name() -> None:
+    async def scenario() -> None:
+        connector, told = supervised("sys.stderr.write(sys.argv[1] + '\\n'); sys.stderr.flush();" + WORKS, name="a/b")
+        connector.want(Target.STARTED)
+        await told.until(lambda: told.lines == ["a%2Fb"])
+        await connector.close()
 
     asyncio.run(scenario())
 

@@ -18,6 +18,7 @@ from millstream.pipelines.connect.runtime.configs import task_entries
 from millstream.pipelines.connect.runtime.generations import Generations
 from millstream.pipelines.connect.runtime.kinds import CLASS, SOURCE, Kind, class_of, kind_of
 from millstream.pipelines.connect.runtime.leftovers import Leftovers
+from millstream.pipelines.connect.runtime.lifecycle import Phase
 from millstream.pipelines.connect.runtime.membership import LEASE_S
 from millstream.pipelines.connect.runtime.metrics import WorkerMetrics
 from millstream.pipelines.connect.runtime.showing import gone_entries, status_entries
@@ -105,6 +106,8 @@ class Fleet:
         #: Deleted connectors whose processes have not ended yet.
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
+        #: What was last said of each connector.
+        self._words: dict[str, str] = {}
         self._is_closing = False
         self.metrics = WorkerMetrics(
             {
@@ -204,6 +207,7 @@ class Fleet:
     def _remove(self, name: str) -> None:
         connector = self.connectors.pop(name)
         self._applied.pop(name, None)
+        self._words.pop(name, None)
         known = self._store.statuses.tasks.get(name, {})
         self._store.note(gone_entries(name, max(connector.tasks, *known, 0) + 1))
         self.reset_topics(name)
@@ -268,6 +272,10 @@ class Fleet:
         if self.connectors.get(name) is not connector or self._is_closing:
             return
         self._note_status(connector)
+        words = _words(connector)
+        if words and words != self._words.get(name):
+            self._say(f"{name}: {words}")
+        self._words[name] = words
         is_running = connector.life.view.tasks is State.RUNNING
         if is_running and self._tasks_of(connector) != self._store.configs.tasks.get(name):
             self._writing[name] = asyncio.create_task(self._write_tasks(connector))
@@ -321,3 +329,13 @@ class Fleet:
 
     def _read_states(self) -> Iterator[tuple[Labels, float]]:
         return (((name, each.life.view.tasks.value), 1) for name, each in self.connectors.items())
+
+
+def _words(connector: Supervised) -> str:
+    """What is said of a connector that has come so far; its falls it tells itself."""
+    life = connector.life
+    if life.phase is Phase.STARTING:
+        return "starting Spark"
+    if life.phase is Phase.RUNNING:
+        return f"running with {connector.tasks} task{'' if connector.tasks == 1 else 's'}"
+    return life.target.value.lower() if life.phase is Phase.IDLE and life.target is not Target.STARTED else ""

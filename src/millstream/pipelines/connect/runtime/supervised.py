@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -171,8 +172,10 @@ class Supervised:
     async def _run_once(self) -> Fall:
         job = await self._prepare()
         failures: list[Fall] = []
+        # Its name is there for whoever looks at the machine's processes.
+        command = (*self._command, os.path.basename(job.home))
         child = await Child.start(
-            self._command, self._env, lambda line: self._hear(line, failures), self._pass_on, first=job.to_line()
+            command, self._env, lambda line: self._hear(line, failures), self._pass_on, first=job.to_line()
         )
         self._child = child
         if self.life.phase is Phase.ENDING:  # It was called off while it was being started.

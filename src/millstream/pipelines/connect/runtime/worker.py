@@ -56,6 +56,7 @@ class Worker:
         self._leftovers = Leftovers(coordinators, settings.group, clock)
         self._fleet = Fleet(settings, self.store, self._leftovers, clock, chance, say, restarts)
         self._sinks = SinkOffsets(coordinators)
+        self._say = say
         self._catching_up: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
 
@@ -131,7 +132,8 @@ class Worker:
             is_new = name not in self.store.configs.connectors
             if not is_new and not may_replace:
                 raise conflict(f"Connector {name} already exists")
-            await self._write(configs.connector_entries(name, config, target))
+            words = "created" if is_new else "given a config"
+            await self._write(configs.connector_entries(name, config, target), f"{name}: {words}")
             return is_new
 
     async def replace(self, name: str, before: Config, config: Config) -> bool:
@@ -139,21 +141,22 @@ class Worker:
         async with self._fleet.locks[name]:
             if self.config(name) != before:
                 return False
-            await self._write(configs.connector_entries(name, config))
+            await self._write(configs.connector_entries(name, config), f"{name}: given a config")
             return True
 
     async def delete(self, name: str) -> None:
         """Let a connector be no more; its offsets stay, as in Connect."""
         async with self._fleet.locks[name]:
             self.config(name)
-            await self._write(configs.removal_entries(name))
+            await self._write(configs.removal_entries(name), f"{name}: deleted")
 
     async def want(self, name: str, target: Target) -> None:
         """Have a connector be started, paused or stopped."""
         async with self._fleet.locks[name]:
-            self._supervised(name, f"Unknown connector {name}")
+            connector = self._supervised(name, f"Unknown connector {name}")
             no_tasks = configs.task_entries(name, []) if target is Target.STOPPED else []
-            await self._write([*no_tasks, configs.target_entry(name, target)])
+            is_resumed = target is Target.STARTED and connector.life.target is not target
+            await self._write([*no_tasks, configs.target_entry(name, target)], f"{name}: resumed" if is_resumed else "")
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> View:
         """Start a connector's process again, where it is one of those meant; how it looks then."""
@@ -193,8 +196,11 @@ class Worker:
             raise not_found(otherwise)
         return connector
 
-    async def _write(self, entries: Sequence[Entry]) -> None:
-        """Have configs say this, and connectors be so.  What was not acknowledged may be there all the same."""
+    async def _write(self, entries: Sequence[Entry], words: str = "") -> None:
+        """Have configs say this, and connectors be so.  What was not acknowledged may be there all the same.
+
+        The words are said once it is written.
+        """
         await self._membership.check()
         try:
             await self.store.write_configs(entries)
@@ -202,6 +208,8 @@ class Worker:
             if self._catching_up is None or self._catching_up.done():
                 self._catching_up = asyncio.create_task(self._catch_up())
             raise
+        if words:
+            self._say(words)
         await self._fleet.follow()
 
     async def _catch_up(self) -> None:
