@@ -2,12 +2,14 @@
 
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from millstream.pipelines.connect.validation import validate
 from tests.pipelines.connect.connectors import Connector
 from tests.pipelines.records import values_of
 from tests.pipelines.topics import Topics
@@ -28,6 +30,29 @@ def _write_examples(folder: Path) -> list[int]:
     for name, text in examples:
         (folder / name).write_text(text)
     return [len([line for line in text.splitlines() if line.strip()]) for _, text in examples]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"connector.class": "days.DaySource", "topic": "d", "since": "someday"}, "since=someday: must be text, a day"),
+        ({"connector.class": "days.DaySource", "topic": "d", "since": "2024-02-29"}, ""),
+        (
+            {"connector.class": "counts.CountSink", "topics": "d", "database": "/nope/counts.db"},
+            "there is no folder /nope",
+        ),
+    ],
+)
+def test_what_the_page_shows_checks_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], complaint: str
+) -> None:
+    _write_examples(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("days", "counts"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    configs = validate({"name": "own", **given})["configs"]
+    errors = " ".join(error for each in configs for error in each["value"]["errors"])
+    assert complaint in errors and bool(complaint) == bool(errors)
 
 
 def test_what_the_page_shows_works_and_is_short(broker: BrokerProcess, topics: Topics, tmp_path: Path) -> None:
