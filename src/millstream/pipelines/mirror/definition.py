@@ -101,7 +101,7 @@ class Mirror:
         for name in self._given:
             self._check_name(name)
         self.flows = [self._flow(*pair) for pair in self._enabled()]
-        if not self.flows:
+        if not self.flows and not self._faults:  # Else a fault may be why.
             self._faults.append(f"{file}: no flow is enabled; say for example {self._example()}.enabled = true")
         self._refuse_cycles()
         self._raise_faults()

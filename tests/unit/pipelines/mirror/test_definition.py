@@ -67,6 +67,7 @@ def test_a_flow_survives_its_way_to_its_process() -> None:
         ("", "m.properties: no clusters: name them, as in clusters = A, B"),
         ("clusters = A", "m.properties:1: clusters: 'A': two different clusters or more are needed"),
         ("clusters = A, B", "m.properties: no flow is enabled; say for example A->B.enabled = true"),
+        ("clusters=A,B\nA->C.enabled=true", "m.properties:2: A->C.enabled: there is no cluster 'C', only A, B"),
         (BOTH + "A->C.enabled = true", "m.properties:6: A->C.enabled: there is no cluster 'C', only A, B"),
         (BOTH + "C.bootstrap.servers = x:1", "m.properties:6: C.bootstrap.servers: there is no cluster 'C', only A, B"),
         (
