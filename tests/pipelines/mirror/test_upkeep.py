@@ -33,7 +33,7 @@ def with_upkeep(flow: Flow, work: Callable[[Upkeep], Awaitable[None]]) -> list[s
     told: list[str] = []
 
     async def scenario() -> None:
-        upkeep = Upkeep(flow, SystemClock(), told.append)
+        upkeep = Upkeep(flow, SystemClock(), told.append, lambda: told.append("a cluster is away"))
         await upkeep.prepare()
         try:
             await work(upkeep)
@@ -114,6 +114,7 @@ def test_a_new_flow_says_so_where_its_topics_have_records_already(one: BrokerPro
 
     async def look(upkeep: Upkeep) -> None:
         await upkeep.beat()
+        await upkeep.look()
         await upkeep.tell_of_others()
 
     assert with_upkeep(flow, look) == []

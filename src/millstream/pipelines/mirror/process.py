@@ -21,7 +21,7 @@ from millstream.pipelines.mirror.upkeep import Upkeep
 from millstream.pipelines.running.failures import PipelineError, diagnose
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.process import Teller, is_told_to_stop, watch
-from millstream.pipelines.running.reports import Failed, Report, Started, batch_of, encode
+from millstream.pipelines.running.reports import Failed, Report, Started, Unseen, batch_of, encode
 from millstream.pipelines.spark.session import spark_session
 
 
@@ -54,7 +54,7 @@ def main() -> int:
 
     try:
         flow = flow_of(job)
-        upkeep = Upkeep(flow, SystemClock(), say)
+        upkeep = Upkeep(flow, SystemClock(), say, lambda: tell(Unseen(flow.name)))
         beside = Beside(upkeep)
         beside.ask(upkeep.prepare())  # Before Spark: a cluster that is away is no reason to start it.
         if is_new(job.checkpoint):

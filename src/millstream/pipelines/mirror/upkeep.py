@@ -26,6 +26,9 @@ from millstream.pipelines.mirror.translation import Run, Translations
 
 #: Syncs of a partition are written no more often than this.
 SYNCS_EVERY_S = 1.0
+#: How often the clusters are asked whether they are there, and how long one may take to answer.
+LOOK_EVERY_S = 5.0
+LOOK_TIMEOUT_S = 5.0
 #: How soon what failed is tried again, at the latest.
 RETRY_S_MAX = 10.0
 _FAULTS = (ProtocolError, CorruptFrame, OSError, TimeoutError)
@@ -34,11 +37,15 @@ _FAULTS = (ProtocolError, CorruptFrame, OSError, TimeoutError)
 class Upkeep:
     """The chores of one flow; all of it on one loop."""
 
-    def __init__(self, flow: Flow, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, flow: Flow, clock: Clock, tell: Callable[[str], None], is_away: Callable[[], None] = lambda: None
+    ) -> None:
+        """``is_away`` is called again and again while a cluster does not answer."""
         timeout_s = flow[s.TIMEOUT_MS] / 1000
         self._flow = flow
         self._clock = clock
         self._tell = tell
+        self._is_away = is_away
         self._source, self._target = (
             Cluster(parse_addresses(each), client_id=CLIENT_ID, timeout_s=timeout_s)
             for each in (flow.source_bootstrap, flow.target_bootstrap)
@@ -97,6 +104,7 @@ class Upkeep:
             (s.SYNC_GROUP_OFFSETS, flow[s.SYNC_GROUP_OFFSETS_S], "offsets of groups", self.groups.sync),
         ]
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat(LOOK_EVERY_S, "clusters", self.look))
             for setting, every_s, name, chore in chores:
                 if flow[setting]:
                     group.create_task(self._repeat(every_s, name, chore))
@@ -176,6 +184,15 @@ class Upkeep:
     async def _refresh_topics(self) -> None:
         for refused in await self._topics.refresh():
             self._tell(refused)
+
+    async def look(self) -> None:
+        """See whether both clusters are there; that one is not is told by whoever needs it."""
+        try:
+            for cluster in (self._source, self._target):
+                async with asyncio.timeout(LOOK_TIMEOUT_S):
+                    await cluster.refresh(())
+        except _FAULTS:
+            self._is_away()
 
     async def beat(self) -> None:
         """Into the target; into the source as well where no flow comes back, for there somebody must be heard."""

@@ -49,8 +49,7 @@ class PipelineMetrics:
             if (value := of(totals)) is not None:
                 self.metrics.cell(metric, self._pipeline, batch.query).value = value
 
-    def fell(self, queries: Iterable[str]) -> None:
-        """Its queries do not run, and nobody knows how much they leave unread."""
-        self.up.value = 0
+    def unseen(self, queries: Iterable[str]) -> None:
+        """Nobody knows how much these leave unread."""
         for query in queries:
             self.metrics.drop(LAG, self._pipeline, query)

@@ -65,7 +65,11 @@ class Progress:
     def fell(self, pipeline: str, queries: Iterable[str], standing: Callable[[], str]) -> None:
         """A pipeline is down until it is told to have started; how far its queries are behind, nobody knows."""
         self.down[pipeline] = Down(frozenset(queries), standing)
-        for query in self.down[pipeline].queries:
+        self.unseen(self.down[pipeline].queries)
+
+    def unseen(self, queries: Iterable[str]) -> None:
+        """Nobody knows how far behind these are, until a micro-batch tells."""
+        for query in queries:
             self.queries[query].lag = None
 
     def started(self, pipeline: str) -> None:

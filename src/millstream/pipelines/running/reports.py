@@ -29,6 +29,13 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """Somebody does not answer, so that nobody knows how much a query has not read yet."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The pipeline cannot go on, in a line; it is final where no further try would help."""
 
@@ -36,10 +43,10 @@ class Failed:
     is_final: bool
 
 
-Report = Started | Batch | Failed
+Report = Started | Batch | Unseen | Failed
 
-_KINDS: dict[str, type[Started] | type[Batch] | type[Failed]] = {
-    kind.__name__.lower(): kind for kind in (Started, Batch, Failed)
+_KINDS: dict[str, type[Started] | type[Batch] | type[Unseen] | type[Failed]] = {
+    kind.__name__.lower(): kind for kind in (Started, Batch, Unseen, Failed)
 }
 
 

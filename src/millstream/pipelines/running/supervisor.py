@@ -15,7 +15,7 @@ from millstream.pipelines.running.front import Display, Front
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.running.metrics import PipelineMetrics
 from millstream.pipelines.running.progress import Progress
-from millstream.pipelines.running.reports import Batch, Failed, Started, decode
+from millstream.pipelines.running.reports import Batch, Failed, Started, Unseen, decode
 from millstream.pipelines.running.restarts import Restarts
 
 #: How long the micro-batch under way may take to end once we are told to stop.
@@ -103,7 +103,7 @@ class Supervisor:
 
     def _tell_of_fall(self) -> None:
         self._next_try_s = None
-        self.metrics.fell(self._queries)
+        self.metrics.unseen(self._queries)
         self.progress.fell(self.job.name, self._queries, self._standing)
 
     def _standing(self) -> str:
@@ -155,6 +155,10 @@ class Supervisor:
             self.metrics.up.value = 1
             self.progress.started(self.job.name)
             self._display.say(f"running {', '.join(report.queries) or 'no query'}")
+        elif isinstance(report, Unseen):
+            known = self._queries & {report.query}
+            self.progress.unseen(known)
+            self.metrics.unseen(known)
         else:
             run.failure = report
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream.pipelines.running.reports import Batch, Failed, Report, Started, batch_of, decode, encode
+from millstream.pipelines.running.reports import Batch, Failed, Report, Started, Unseen, batch_of, decode, encode
 
 PROGRESS: dict[str, Any] = {
     "id": "55f5f706",
@@ -23,7 +23,7 @@ PROGRESS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "report", [Started(("a", "b")), Batch("a", 1, 2, None, 3, 4, 5, 6), Failed("no topic\nanywhere", True)]
+    "report", [Started(("a", "b")), Batch("a", 1, 2, None, 3, 4, 5, 6), Unseen("a"), Failed("no topic\nanywhere", True)]
 )
 def test_a_report_is_one_line_and_comes_back_as_it_was(report: Report) -> None:
     line = encode(report)

@@ -122,6 +122,21 @@ def test_one_that_is_down_says_when_it_is_tried_again_and_knows_no_lag(tmp_path:
     asyncio.run(scenario())
 
 
+def test_one_whose_source_does_not_answer_knows_no_lag_until_its_next_batch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        supervisor, told = supervisor_of(tmp_path, ["tell(Unseen('q'))\n" + WORKS + "tell(Unseen('q'))\n" + UNTIL_TOLD])
+        running = asyncio.create_task(supervisor.run())
+        await told.until("lag unknown")
+        page = exposition(supervisor.metrics.metrics)
+        assert "lag_records" not in page
+        assert 'millstream_pipeline_up{pipeline="p"} 1' in page
+        supervisor.stop()
+        await asyncio.wait_for(running, TIMEOUT_S)
+        assert 'lag_records{pipeline="p",query="q"} 1' in exposition(supervisor.metrics.metrics)
+
+    asyncio.run(scenario())
+
+
 def test_one_that_comes_back_is_being_started_and_then_runs(tmp_path: Path) -> None:
     async def scenario() -> None:
         supervisor, told = supervisor_of(tmp_path, [DIES, "sys.stdin.read()", ""])
