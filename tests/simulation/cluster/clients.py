@@ -20,6 +20,8 @@ R = TypeVar("R", bound=Response)
 
 REQUEST_TIMEOUT_S = 4.0
 PAUSE_S = 0.2
+#: Kinds of coordinators, as FindCoordinator numbers them.
+GROUP, TRANSACTION = 0, 1
 #: Ask again, perhaps somebody else.
 LATER = frozenset(
     {
@@ -106,6 +108,10 @@ class Way:
             found = self._coordinators[key, kind] = answer.node_id
         return found
 
+    def last_coordinator(self, group: str) -> int:
+        """Who was asked last about the group."""
+        return self._coordinators[group, GROUP]
+
     async def call(self, connection: Connection, request: Request, response: type[R], version: int) -> R:
         """The answer; OSError when none came, and the connection is of no more use."""
         try:
@@ -177,8 +183,8 @@ class Routed:
 def _coordinated(request: Any) -> tuple[str, int]:
     """Whose coordinator is asked: a group's, or a transactional id's."""
     if hasattr(request, "groups"):
-        return request.groups[0].group_id, 0
+        return request.groups[0].group_id, GROUP
     if hasattr(request, "group_id") and not hasattr(request, "v3_and_below_topics"):
         is_offsets_announcement = type(request).__name__ == "AddOffsetsToTxnRequest"
-        return (request.transactional_id, 1) if is_offsets_announcement else (request.group_id, 0)
-    return getattr(request, "v3_and_below_transactional_id", "") or request.transactional_id, 1
+        return (request.transactional_id, TRANSACTION) if is_offsets_announcement else (request.group_id, GROUP)
+    return getattr(request, "v3_and_below_transactional_id", "") or request.transactional_id, TRANSACTION

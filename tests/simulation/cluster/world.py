@@ -8,7 +8,9 @@ from typing import Protocol
 
 from millstream.broker.broker import Broker
 from millstream.client.wire import Address
+from millstream.coordination.coordinator import index_of
 from millstream.model.errors import ErrorCode
+from millstream.model.ids import CONSUMER_OFFSETS
 from millstream.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -17,7 +19,7 @@ from millstream.protocol.messages.create_topics import (
 )
 from millstream.registry.nodes import PARTITION_STATE, PARTITIONS, TOPIC, TOPIC_NAMES, PartitionState
 from tests.simulation.broker import PORT
-from tests.simulation.cluster.clients import Routed, Way
+from tests.simulation.cluster.clients import PAUSE_S, Routed, Way
 from tests.simulation.cluster.ledger import Ledger
 from tests.simulation.cluster.machine import Machine
 from tests.simulation.cluster.processes import ClusterLoop
@@ -102,8 +104,17 @@ class ClusterTransactor(Routed, Transactor):
     """A transactional producer that follows leaders and coordinators."""
 
     def __init__(self, world: "World", name: str) -> None:
-        self.way, self.ledger = world.way(name), world.ledger
+        self.way, self.ledger, self._world = world.way(name), world.ledger, world
         Transactor.__init__(self, next(iter(world.machines.values())), world.child_rng(), name)
+
+    async def committed_offset(self, group: str) -> int:
+        """As the group's coordinator has it: one that was left behind and does not know tells what was, as Kafka's."""
+        while True:
+            found = await Transactor.committed_offset(self, group)
+            if self.way.last_coordinator(group) == self._world.coordinator(group):
+                return found
+            self.way.forget()
+            await asyncio.sleep(PAUSE_S)
 
     def _give_up(self) -> Exception:
         return GaveUp()
@@ -165,6 +176,11 @@ class World:
         return max(active, key=lambda broker: broker.controller.epoch, default=None)
 
     # What the registry says.
+
+    def coordinator(self, group: str) -> int:
+        """The broker that coordinates the group, -1 for none."""
+        leaders = {index: state.leader for name, index, _, state, _ in self.states() if name == CONSUMER_OFFSETS}
+        return leaders[index_of(group, len(leaders))]
 
     def newest_epoch(self, topic: str, partition: int) -> int:
         """The epoch under which the partition is led, or was last."""
