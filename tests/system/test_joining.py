@@ -149,7 +149,10 @@ def test_no_zookeeper_there_is_said_with_where_and_what_to_do(tmp_path: Path) ->
         (["--registry", "zookeeper:2181"], "--registry: 'zookeeper:2181' is not zk://host:port,host:port/chroot"),
         (["--registry", "zk://a:99999"], "--registry: 'a:99999' is not host:port"),
         (["--registry", "embedded", "--set", "zookeeper.connect=a:1"], "leave one of them out"),
-        (["--registry", "zk://a:1", "--set", "zookeeper.set.acl=true"], "say who it is with zookeeper.digest"),
+        (
+            ["--registry", "zk://a:1", "--set", "broker.id=1", "--set", "zookeeper.set.acl=true"],
+            "say who it is with zookeeper.digest",
+        ),
     ],
 )
 def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
