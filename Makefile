@@ -39,7 +39,7 @@ pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install $(1); \
 test: setup
 	@if [ -x tests/compatibility/install ]; then \
 		echo "test: installing the clients that compatibility is tested with"; tests/compatibility/install; fi
-	@HYPOTHESIS_PROFILE=repeatable $(PY) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not long"
+	@HYPOTHESIS_PROFILE=repeatable $(PY) -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not long"
 
 # Format, lint and types.
 check: setup
