@@ -33,7 +33,7 @@ $(STAMP): requirements.lock pyproject.toml
 pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install $(1); \
 	else $(PYTHON) -m pip --python $(PY) install $(1); fi
 
-# All tests but those that run for minutes (`pytest -m long`); four at a time, for many of them wait more than they work.
+# All tests but those that run for minutes (`pytest -m long`); five at a time, for many of them wait more than they work.
 # A worker that dies fails its test and is not replaced: pytest-xdist hangs when it shares out files anew. Files come in
 # their own order, the slow ones of compatibility and pipelines first, so that nothing long is left for the end.
 test: setup
