@@ -51,7 +51,10 @@ def fill(connection: wire.Connection, request: bytes, topic: str, total: int, wi
         while sent < total and sent - answered <= window - step:
             connection.send(at_once)
             sent += step
-        filled += connection.socket.recv_into(buffer[filled:])
+        count = connection.socket.recv_into(buffer[filled:])
+        if not count:
+            raise SystemExit("the server closed the connection")
+        filled += count
         whole = filled // answer_bytes
         for at in range(0, whole * answer_bytes, answer_bytes):
             wire.produced_offset(buffer, topic, at)

@@ -53,11 +53,11 @@ class Registration:
                 self._broker_id,
                 patience_s,
             )
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                while await self._is_taken():
-                    await self._is_checked.wait()
-                    self._is_checked.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    while await self._is_taken():
+                        await self._is_checked.wait()
+                        self._is_checked.clear()
         self._began_clean = is_clean
         await self._register(is_clean)
         self._registry.on_session_expired(self._is_checked.set)

@@ -46,7 +46,6 @@ class FramedPeer(asyncio.BufferedProtocol):
         self._waiting_for_room = False
         self._in_large_frame = False
         self._turn_bytes = 0
-        self._turn_bytes_max = TURN_BYTES
         self._rest_s = 0.0
         self._is_yielding = False
 
@@ -85,7 +84,6 @@ class FramedPeer(asyncio.BufferedProtocol):
     def pace(self, rest_s: float) -> None:
         """From now on, rest for so long after each turn of reading; 0 for not at all."""
         self._rest_s = rest_s
-        self._turn_bytes_max = PACED_TURN_BYTES if rest_s else TURN_BYTES
 
     def pace_reading(self) -> None:
         """Read on, or stop reading, as the fill of what waits says."""
@@ -138,7 +136,7 @@ class FramedPeer(asyncio.BufferedProtocol):
             return
         if self._reader.in_large_frame != self._in_large_frame:
             self._large_frame_changed()
-        if self._turn_bytes >= self._turn_bytes_max:
+        if self._turn_bytes >= (PACED_TURN_BYTES if self._rest_s else TURN_BYTES):
             self._end_turn()
         if self._waiting_for_room or self._is_yielding or self._outbox.pending_bytes or self.is_overfull():
             self.pace_reading()
