@@ -103,6 +103,30 @@ def produced_offset(answer: bytes | memoryview, topic: str, at: int = 0) -> int:
     return int(base_offset)
 
 
+class ProduceAnswers:
+    """The answers to produce requests for one topic, in whatever pieces they come."""
+
+    def __init__(self, connection: "Connection", topic: str) -> None:
+        self._socket = connection.socket
+        self._topic = topic
+        self._each_bytes = produce_answer_bytes(topic)
+        self._buffer = memoryview(bytearray(1 << 18))
+        self._filled = 0
+
+    def receive(self) -> int:
+        """Wait for more; how many became whole, each of a batch that was taken: Refused otherwise."""
+        count = self._socket.recv_into(self._buffer[self._filled :])
+        if not count:
+            raise SystemExit("the server closed the connection")
+        whole, rest = divmod(self._filled + count, self._each_bytes)
+        end = whole * self._each_bytes
+        for at in range(0, end, self._each_bytes):
+            produced_offset(self._buffer, self._topic, at)
+        self._buffer[:rest] = bytes(self._buffer[end : end + rest])
+        self._filled = rest
+        return whole
+
+
 def check_produced(answer: memoryview, topic: str) -> None:
     """Raise unless a produce answer (without its length prefix) says that the batch was taken."""
     produced_offset(answer, topic, -4)

@@ -43,23 +43,15 @@ def main() -> None:
 def fill(connection: wire.Connection, request: bytes, topic: str, total: int, window: int, seconds: float) -> int:
     """Send until so many requests are answered or the time is up; how many were."""
     at_once = request * max(min(window // 2, 65_536 // len(request)), 1)
-    step, answer_bytes = len(at_once) // len(request), wire.produce_answer_bytes(topic)
+    step, answers = len(at_once) // len(request), wire.ProduceAnswers(connection, topic)
     total -= total % step
-    buffer, filled, sent, answered = memoryview(bytearray(1 << 18)), 0, 0, 0
+    sent = answered = 0
     started = shown = time.monotonic()
     while answered < sent or sent < total:
         while sent < total and sent - answered <= window - step:
             connection.send(at_once)
             sent += step
-        count = connection.socket.recv_into(buffer[filled:])
-        if not count:
-            raise SystemExit("the server closed the connection")
-        filled += count
-        whole = filled // answer_bytes
-        for at in range(0, whole * answer_bytes, answer_bytes):
-            wire.produced_offset(buffer, topic, at)
-        answered, rest = answered + whole, bytes(buffer[whole * answer_bytes : filled])
-        buffer[: len(rest)], filled = rest, len(rest)
+        answered += answers.receive()
         now = time.monotonic()
         if now - started > seconds:
             total = sent

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def measure(connection: wire.Connection, request: bytes, topic: str, rate: float, seconds: float) -> list[float]:
-    answer_bytes, buffer, filled = wire.produce_answer_bytes(topic), memoryview(bytearray(1 << 16)), 0
+    answers = wire.ProduceAnswers(connection, topic)
     latencies_us: list[float] = []
     sent_at: deque[float] = deque()
     total, left, gap_s = int(rate * seconds), int(rate * seconds), 1 / rate
@@ -40,16 +40,9 @@ def measure(connection: wire.Connection, request: bytes, topic: str, rate: float
     while len(latencies_us) < total:
         wait_s = max(due - time.perf_counter(), 0.0) if left else 60.0
         if select.select((connection.socket,), (), (), wait_s)[0]:
-            count = connection.socket.recv_into(buffer[filled:])
-            now, filled, at = time.perf_counter(), filled + count, 0
-            if not count:
-                raise SystemExit("the server closed the connection")
-            while filled - at >= answer_bytes:
-                wire.produced_offset(buffer, topic, at)
-                latencies_us.append((now - sent_at.popleft()) * 1e6)
-                at += answer_bytes
-            buffer[: filled - at] = bytes(buffer[at:filled])
-            filled -= at
+            count = answers.receive()
+            now = time.perf_counter()
+            latencies_us += [(now - sent_at.popleft()) * 1e6 for _ in range(count)]
         now = time.perf_counter()
         if left and now >= due:
             sent_at.append(now)
