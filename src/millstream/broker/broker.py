@@ -107,6 +107,8 @@ class Broker:
         #: Where the metrics are shown, if anywhere.
         self.metrics_at: Listener | None = None
         self._config = config
+        #: Whether the registry is one that others use as well, so that what we know of it may be old.
+        self._is_shared = config.get(ZOOKEEPER_CONNECT) is not None
         self._environment = environment
         self._router = router
         self._listeners = [parse_listener(text) for text in config.get(network.LISTENERS)]
@@ -157,8 +159,7 @@ class Broker:
     async def _start(self) -> None:
         environment, config = self._environment, self._config
         self._undo.append(self._close_environment)
-        is_shared = config.get(ZOOKEEPER_CONNECT) is not None
-        if not is_shared:
+        if not self._is_shared:
             joining.check_own(environment.files, config.log_directories)
         environment.files.make_folder(config.log_directories[0])
         registry, close_registry = await environment.open_registry(
@@ -166,8 +167,8 @@ class Broker:
         )
         self._undo.append(close_registry)
         self.registry = registry
-        await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=is_shared)
-        is_new = not is_shared and await adoption.is_new(registry)
+        await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=self._is_shared)
+        is_new = not self._is_shared and await adoption.is_new(registry)
         await lay_out(registry)
         self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
         await self.settings.start()
@@ -179,7 +180,7 @@ class Broker:
             await self.settings.load_topics(adopted)
         known = next((meta.cluster_id for meta in self.logs.meta()), None)
         self.cluster.cluster_id = await cluster_id(registry, environment.random, known)
-        self.logs.identify(self.id, self.cluster.cluster_id, is_shared=is_shared)
+        self.logs.identify(self.id, self.cluster.cluster_id, is_shared=self._is_shared)
         self.producer_ids = ProducerIds(registry, self.id)
         self.coordinators = Coordinators(self)
         self._undo.append(self.coordinators.close)
@@ -344,8 +345,7 @@ class Broker:
         self._undo.append(registration.close)
         session_s = self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
         await registration.start(is_clean=self.logs.has_kept, patience_s=STALE_NODE_PATIENCE * session_s)
-        is_alone = self._config.get(ZOOKEEPER_CONNECT) is None
-        self.standing = Standing(registry, self.id, self.replicas, self.clock, None if is_alone else session_s)
+        self.standing = Standing(registry, self.id, self.replicas, self.clock, session_s if self._is_shared else None)
         self._undo.append(self.standing.close)
         self.standing.start()
 

@@ -19,7 +19,11 @@ CLIENT_ID = "millstream"
 
 
 class Unreachable(ConnectionError):
-    """No broker could be connected to."""
+    """No broker could be connected to: what was seen, and where it helps, what to do about it."""
+
+    def __init__(self, seen: str, advice: str = "") -> None:
+        super().__init__(f"{seen}; {advice}" if advice else seen)
+        self.seen = seen
 
 
 async def connect(address: Address, *, client_id: str = CLIENT_ID, timeout_s: float = 10.0) -> Connection:
@@ -29,9 +33,8 @@ async def connect(address: Address, *, client_id: str = CLIENT_ID, timeout_s: fl
     except TimeoutError as error:
         raise Unreachable(str(error)) from None
     except ConnectionRefusedError:
-        raise Unreachable(
-            f"nothing listens at {address}; is a broker running? start one with: millstream serve"
-        ) from None
+        advice = "is a broker running? start one with: millstream serve"
+        raise Unreachable(f"nothing listens at {address}", advice) from None
     except OSError as error:
         raise Unreachable(f"{address} cannot be reached: {error.strerror or error}") from None
     await connection.negotiate(timeout_s)

@@ -50,6 +50,7 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
 async def _look(cluster: Cluster, before: dict[str, object] | None) -> dict[str, object]:
     """The cluster's health; while nobody answers, as it was before but not healthy."""
     from millstream.cli.failure import CommandFailed
+    from millstream.client.wire import Unreachable
 
     try:
         return await _document(cluster)
@@ -58,9 +59,9 @@ async def _look(cluster: Cluster, before: dict[str, object] | None) -> dict[str,
             return {**before, "healthy": False, "unreachable": str(error)}
         if not cluster.brokers:
             raise
-        said = str(error).partition(";")[0] or "no answer came in time"
+        seen = error.seen if isinstance(error, Unreachable) else str(error) or "no answer came in time"
         raise CommandFailed(
-            f"{said}, and the cluster does not know it; where that lasts, see whether its registry (ZooKeeper) runs"
+            f"{seen}, and the cluster does not know it; where that lasts, see whether its registry (ZooKeeper) runs"
         ) from None
 
 
