@@ -71,3 +71,15 @@ def test_the_broker_and_its_cluster_are_told(broker: BrokerProcess, millstream: 
     assert seen["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
     assert seen["kafka_brokers"] == 1
     assert seen["kafka_server_socket_server_metrics_connection_count"] >= 0
+
+
+def test_the_time_of_requests_is_told_by_kafkas_names_for_them(broker: BrokerProcess, millstream: Millstream) -> None:
+    millstream("topic", "create", "Produce")
+    millstream("produce", "Produce", stdin="one\n")
+    millstream("consume", "Produce", "-e")
+    millstream("topic", "delete", "Produce")
+    seen = metrics(broker)
+    for request in ("Produce", "FetchConsumer", "Metadata", "CreateTopics"):
+        assert seen[f'kafka_network_requestmetrics_totaltimems_count{{request="{request}"}}'] >= 1
+        assert 0 < seen[f'kafka_network_requestmetrics_totaltimems{{request="{request}",quantile="0.99"}}'] < 60_000
+    assert 'kafka_network_requestmetrics_totaltimems_count{request="Fetch"}' not in seen

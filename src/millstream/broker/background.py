@@ -1,4 +1,4 @@
-"""What a broker does besides answering: flushing, checkpoints, retention, compaction, hanging up on idle clients."""
+"""What a broker does besides answering: flushing, checkpoints, retention, compaction, and so on."""
 
 import asyncio
 import logging
@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_MS = 100
 DELETE_INTERVAL_MS = 1_000
 IDLE_CHECK_INTERVAL_MS = 5_000
+#: How long a summary of the metrics remembers, at least.
+SUMMARY_TURN_MS = 60_000
 
 
 class Background:
@@ -47,6 +49,7 @@ class Background:
             (self._compact, log.LOG_CLEANER_BACKOFF_MS),
             (self._delete_files, DELETE_INTERVAL_MS),
             (self._hang_up_on_idle, IDLE_CHECK_INTERVAL_MS),
+            (self._turn_summaries, SUMMARY_TURN_MS),
         ]
         self._tasks = [asyncio.create_task(self._repeat(job, interval)) for job, interval in jobs]
 
@@ -93,3 +96,6 @@ class Background:
             if idle_s >= 0 and now_s - connection.last_active_s > idle_s:
                 connection.refused("it was idle for longer than connections.max.idle.ms")
                 connection.close()
+
+    async def _turn_summaries(self) -> None:
+        self._broker.metrics.turn()

@@ -27,6 +27,7 @@ from millstream.broker.orders import Orders, answer_own
 from millstream.broker.producer_ids import ProducerIds
 from millstream.broker.registration import Registration
 from millstream.broker.replication import Replication
+from millstream.broker.request_times import RequestTimes
 from millstream.broker.routes import Router
 from millstream.broker.settings import LiveSettings
 from millstream.broker.standing import Standing
@@ -104,6 +105,7 @@ class Broker:
         self.connections: set[ClientConnection] = set()
         self.listening: list[Listener] = []
         self.metrics = Metrics(METRICS)
+        self.request_times = RequestTimes(self.metrics)
         #: Where the metrics are shown, if anywhere.
         self.metrics_at: Listener | None = None
         self._config = config

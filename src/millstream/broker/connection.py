@@ -43,16 +43,32 @@ class Disconnect(Exception):
 class Call:
     """One request on its way: who asked, in which version, and the answer once there is one."""
 
-    __slots__ = ("connection", "frame_bytes", "header", "is_answered", "parts", "route", "suspended", "version")
+    __slots__ = (
+        "began_s",
+        "connection",
+        "frame_bytes",
+        "header",
+        "is_answered",
+        "parts",
+        "route",
+        "suspended",
+        "version",
+    )
 
     def __init__(
-        self, connection: "ClientConnection", header: RequestHeader, route: Route | None, frame_bytes: int
+        self,
+        connection: "ClientConnection",
+        header: RequestHeader,
+        route: Route | None,
+        frame_bytes: int,
+        began_s: float,
     ) -> None:
         self.connection = connection
         self.header = header
         self.version = header.api_version
         self.route = route
         self.frame_bytes = frame_bytes
+        self.began_s = began_s
         self.suspended: Suspended | None = None
         self.is_answered = False
         self.parts: list[Part] = []
@@ -86,6 +102,7 @@ class ClientConnection(FramedPeer):
         self.refused_batches = RefusedBatches()
         self._broker = broker
         self._router = router
+        self._now_s = broker.clock.monotonic_s  # Not the loop's, which may keep its time for a turn.
         self._outgoing: list[Part] = []
         self._waiting: deque[Call] = deque()
         self._held: deque[bytearray] | None = None
@@ -106,7 +123,7 @@ class ClientConnection(FramedPeer):
             self._answer_unknown(header, len(frame))
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
-        call = Call(self, header, route, len(frame))
+        call = Call(self, header, route, len(frame), self._now_s())
         coroutine = route.handler(self._broker, request, call)
         try:
             awaited = coroutine.send(None)
@@ -183,6 +200,9 @@ class ClientConnection(FramedPeer):
 
     def _encoded(self, call: Call, response: Any) -> list[Part]:
         """The answer as it is sent; nothing where the client wants none."""
+        if call.route is not None:
+            took_s = self._now_s() - call.began_s
+            self._broker.request_times.observe(call.route, took_s, by_broker=self.is_broker)
         if response is None:
             return []
         try:
@@ -214,7 +234,7 @@ class ClientConnection(FramedPeer):
         if answer is None:
             self._cut_off(f"API {header.api_key} version {header.api_version} is not served")
         else:
-            call = Call(self, header, None, frame_bytes)
+            call = Call(self, header, None, frame_bytes, self._now_s())
             call.version = 0
             self._answered(call, answer)
 

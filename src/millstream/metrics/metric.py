@@ -115,12 +115,13 @@ class Metrics:
         """Show this number no more, for nobody knows it; it comes back as a new cell."""
         self._cells[metric].pop(labels, None)
 
-    def forget(self, *labels: str) -> None:
+    def forget(self, **labels: str) -> None:
         """Drop every number of just these labels: a deleted topic's, say."""
-        for cells in self._cells.values():
-            cells.pop(labels, None)
-        for summaries in self._summaries.values():
-            summaries.pop(labels, None)
+        names, values = tuple(labels), tuple(labels.values())
+        for metric in self.table:
+            if metric.labels == names:
+                self._cells[metric].pop(values, None)
+                self._summaries[metric].pop(values, None)
 
     def values(self, metric: Metric) -> Iterator[tuple[Labels, float]]:
         """Every number of a counter or gauge."""

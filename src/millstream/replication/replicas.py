@@ -226,7 +226,7 @@ class Replicas:
         if not partitions:
             del self._topics[topic]
             self._names.pop(partition.topic_id, None)
-            self._metrics.forget(topic)
+            self._metrics.forget(topic=topic)
         if delete:
             self._logs.delete(partition.topic_partition)
         else:  # It may be given a part again, in this life or the next.

@@ -80,8 +80,10 @@ def test_a_deleted_topics_numbers_can_be_forgotten() -> None:
     metrics = Metrics(METRICS)
     metrics.cell(BYTES_IN, "orders").value = 1
     metrics.cell(BYTES_IN, "orders2").value = 2
-    metrics.forget("orders")
+    metrics.summary(REQUEST_TIME_MS, "orders").observe(3)
+    metrics.forget(topic="orders")
     assert dict(metrics.values(BYTES_IN)) == {("orders2",): 2}
+    assert [labels for labels, _ in metrics.summaries(REQUEST_TIME_MS)] == [("orders",)]  # Another kind of name.
 
 
 def test_a_number_that_nobody_knows_any_more_is_dropped_alone() -> None:

@@ -40,4 +40,4 @@ class WorkerMetrics:
 
     def forget(self, connector: str) -> None:
         """A connector is no more."""
-        self.metrics.forget(connector)
+        self.metrics.forget(connector=connector)
