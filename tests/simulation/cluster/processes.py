@@ -131,6 +131,9 @@ class ClusterLoop(SimLoop):
         self._timer_count = 0
         self.set_task_factory(_make_task)
 
+    def _check_closed(self) -> None:
+        """After the world's end what is left of a dead process may unwind, and call for whom it likes: nobody comes."""
+
     def run_again(self, handles: list[asyncio.Handle]) -> None:
         """Call these soon, in this order, unless they are cancelled before."""
         self._ready.extend(handles)

@@ -73,6 +73,25 @@ def with_session(scenario: Callable[[Ensemble, Process, SimNetwork], Coroutine[A
     simulate(run)
 
 
+def test_what_unwinds_after_the_worlds_end_may_call_for_others() -> None:
+    """A coroutine that nobody ended is collected as garbage, and lets go of what it holds."""
+
+    async def hold(loop: ClusterLoop) -> None:
+        try:
+            await loop.create_future()
+        finally:
+            loop.call_soon(came.append, True)
+
+    async def scenario(loop: ClusterLoop) -> None:
+        left.append(hold(loop))
+        left[0].send(None)
+
+    left, came = list[Coroutine[Any, Any, None]](), list[bool]()
+    simulate(scenario)
+    left[0].close()
+    assert not came
+
+
 def test_a_silent_session_ends_and_its_owner_learns_of_it_when_it_is_heard_again() -> None:
     async def scenario(ensemble: Ensemble, process: Process, network: SimNetwork) -> None:
         other = ensemble.open("other", Process(ensemble.loop, "other"))
