@@ -2,7 +2,12 @@
 
 import asyncio
 
-from millstream.replication.following.lanes import Lane
+import pytest
+
+from millstream.net.peer import FramedPeer
+from millstream.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from millstream.replication.company import LINGER_S
+from millstream.replication.following.lanes import REST_S, Lane
 from tests.simulation.asking import simulate
 from tests.simulation.brokers import SimulatedCluster
 from tests.simulation.loop import SimClock
@@ -26,8 +31,10 @@ RECORDS, RECORD_BYTES = 60, 20_000
 SETTINGS = {"replica.fetch.max.bytes": "50000"}
 
 
-async def one_is_behind(network: SimNetwork, *, passing: bool = False, **configs: str) -> tuple[SimulatedCluster, int]:
-    """A cluster with a broker that was away while its topic grew, and has just been started again."""
+async def one_is_behind(
+    network: SimNetwork, *, passing: bool = False, starts: bool = True, **configs: str
+) -> tuple[SimulatedCluster, int]:
+    """A cluster with a broker that was away while its topic grew, and, if it ``starts``, is back since this moment."""
     cluster = SimulatedCluster(network, settings=SETTINGS)
     if passing:
         for member in cluster.members.values():
@@ -38,7 +45,8 @@ async def one_is_behind(network: SimNetwork, *, passing: bool = False, **configs
     await cluster.stop(away)
     for number in range(RECORDS):
         await write(cluster, bytes([number]) * RECORD_BYTES)
-    await cluster.start(away)
+    if starts:
+        await cluster.start(away)
     return cluster, away
 
 
@@ -113,3 +121,31 @@ def test_what_was_copied_is_on_the_disk_before_it_is_counted_on() -> None:
         await cluster.stop()
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("has_company", [False, True])
+def test_a_copy_rests_while_somebody_asks_something_of_its_leader(
+    has_company: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests = set[float]()
+    monkeypatch.setattr(FramedPeer, "pace", lambda _, rest_s: rests.add(rest_s))
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster, away = await one_is_behind(network, starts=False)
+        await asyncio.sleep(2 * LINGER_S)  # Whoever wrote is gone.
+        asking = asyncio.create_task(ask_again_and_again(cluster)) if has_company else None
+        await cluster.start(away)
+        await until_in_sync(cluster, 1, 2, 3)
+        if asking is not None:
+            asking.cancel()
+        await cluster.stop()
+
+    simulate(scenario)
+    assert rests == {REST_S} if has_company else 0 in rests
+
+
+async def ask_again_and_again(cluster: SimulatedCluster) -> None:
+    connection = await cluster.connect(leader_id(cluster))
+    while True:
+        await connection.call(MetadataRequest(topics=[]), MetadataResponse)
+        await asyncio.sleep(LINGER_S / 2)

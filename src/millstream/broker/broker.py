@@ -52,6 +52,7 @@ from millstream.protocol.messages.alter_partition import AlterPartitionRequest
 from millstream.registry.membership import cluster_id, lay_out
 from millstream.registry.nodes import BrokerRegistration, Endpoint
 from millstream.registry.tree import Registry, RegistryError
+from millstream.replication.company import Company
 from millstream.replication.fetch_sessions import FetchSessions
 from millstream.replication.purgatory import Purgatory
 from millstream.replication.replicas import Replicas
@@ -106,6 +107,7 @@ class Broker:
         self.listening: list[Listener] = []
         self.metrics = Metrics(METRICS)
         self.request_times = RequestTimes(self.metrics)
+        self.company = Company(environment.clock.monotonic_s)
         #: Where the metrics are shown, if anywhere.
         self.metrics_at: Listener | None = None
         self._config = config

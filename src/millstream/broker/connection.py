@@ -200,9 +200,11 @@ class ClientConnection(FramedPeer):
 
     def _encoded(self, call: Call, response: Any) -> list[Part]:
         """The answer as it is sent; nothing where the client wants none."""
+        now_s = self._now_s()
         if call.route is not None:
-            took_s = self._now_s() - call.began_s
-            self._broker.request_times.observe(call.route, took_s, by_broker=self.is_broker)
+            self._broker.request_times.observe(call.route, now_s - call.began_s, by_broker=self.is_broker)
+        if not self.is_broker:
+            self._broker.company.came(now_s)
         if response is None:
             return []
         try:

@@ -35,6 +35,7 @@ class Replication:
                 timeout_ms=config.get(settings.REPLICA_SOCKET_TIMEOUT_MS),
                 throttle=Throttle(lambda: broker.settings.config.get(cluster.FOLLOWER_REPLICATION_THROTTLED_RATE)),
             ),
+            broker.company,
         )
         self.in_sync = InSync(
             broker.id,

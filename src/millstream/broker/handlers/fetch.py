@@ -92,7 +92,9 @@ async def _handle_follower(
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)
         for (topic, topic_id), partitions in grouped(rows).items()
     ]
-    return FetchResponse(session_id=session.id, responses=responses)
+    # Whoever copies a long log from us rests a little between two portions while we have company.
+    throttle_time_ms = int(broker.company.is_here())
+    return FetchResponse(throttle_time_ms=throttle_time_ms, session_id=session.id, responses=responses)
 
 
 def _named(request: FetchRequest) -> Iterator[tuple[Key, Wanted]]:

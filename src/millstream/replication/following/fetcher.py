@@ -25,6 +25,7 @@ from millstream.model.workers import Workers
 from millstream.net.channels import PostingChannels
 from millstream.protocol.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from millstream.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from millstream.replication.company import Company
 from millstream.replication.fetch_sessions import NO_SESSION
 from millstream.replication.following.followed import Followed
 from millstream.replication.following.lanes import Lane, Pace, lane_of
@@ -79,6 +80,7 @@ class Fetcher:
         clock: Clock,
         workers: Workers,
         settings: FetchSettings,
+        company: Company,
         broker_epoch: Callable[[], int],
         belongs: Callable[[Partition, Lane], None],
     ) -> None:
@@ -90,6 +92,7 @@ class Fetcher:
         self._clock = clock
         self._workers = workers
         self._settings = settings
+        self._company = company
         self._broker_epoch = broker_epoch
         self._belongs = belongs
         #: For a copy, which nobody waits for; who keeps up never rests.
@@ -328,6 +331,8 @@ class Fetcher:
             return False
         self._failures = 0
         self._session.opened(response.session_id)
+        if self._pace is not None:
+            self._pace.has_company = response.throttle_time_ms > 0 or self._company.is_here()
         return True
 
     def _lost(self, reason: str) -> None:
@@ -375,6 +380,8 @@ class Fetcher:
                 self._belongs(followed.partition, lane)
             elif size and self._pace is not None:
                 self._copied(self._pace, id_, followed, size)
+            elif size:
+                self._company.came(self._clock.monotonic_s())
         return size
 
     def _copied(self, pace: Pace, id_: Id, followed: Followed, size: int) -> None:

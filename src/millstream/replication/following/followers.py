@@ -8,6 +8,7 @@ from millstream.model.clock import Clock
 from millstream.model.ids import TopicPartition
 from millstream.model.workers import Workers
 from millstream.net.channels import PostingChannels
+from millstream.replication.company import Company
 from millstream.replication.following.fetcher import Fetcher, FetchSettings
 from millstream.replication.following.lanes import Lane
 from millstream.replication.following.place import State
@@ -29,6 +30,7 @@ class Followers:
         clock: Clock,
         workers: Workers,
         settings: FetchSettings,
+        company: Company,
     ) -> None:
         """``channels`` give fetches a connection of their own: a leader keeps them, and answers in order."""
         self._broker_id = broker_id
@@ -37,6 +39,7 @@ class Followers:
         self._clock = clock
         self._workers = workers
         self._settings = settings
+        self._company = company
         self._fetchers: dict[tuple[int, Lane], Fetcher] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         #: Who fetches a partition, which one it is, and under which leader epoch.
@@ -81,6 +84,7 @@ class Followers:
                 self._clock,
                 self._workers,
                 self._settings,
+                self._company,
                 lambda: self._replicas.broker_epoch,
                 self._belongs,
             )

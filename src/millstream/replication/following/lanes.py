@@ -31,25 +31,31 @@ def lane_of(end_offset: int, leader_watermark: int) -> Lane:
 class Pace:
     """How a copy leaves room for others: it is read little by little, and goes to the disk before there is much of it.
 
-    Where its leader runs away from it, it does not rest.
+    Where there are no others, or where its leader runs away from it, it does not rest.
     """
 
     def __init__(self) -> None:
         self._copied = 0
         self._lag: int | None = None
-        self._rests = True
+        self._is_gaining = True
+        #: Whether others are there, at our leader or here; they may be as long as nothing was heard.
+        self.has_company = True
 
     def took(self, count: int) -> bool:
         """So many bytes of its answer were appended; whether all that was copied should go to the disk now."""
         self._copied += count
-        return self._copied >= (PIECE_BYTES if self._rests else HURRIED_PIECE_BYTES)
+        return self._copied >= (PIECE_BYTES if self.rests else HURRIED_PIECE_BYTES)
 
     def flushed(self, lag: int) -> None:
         """What was copied is on the disk, and so many records are still to be."""
-        self._rests = self._lag is None or lag < self._lag
+        self._is_gaining = self._lag is None or lag < self._lag
         self._copied, self._lag = 0, lag
+
+    @property
+    def rests(self) -> bool:
+        return self.has_company and self._is_gaining
 
     @property
     def rest_s(self) -> float:
         """How long to rest after each turn of reading."""
-        return REST_S if self._rests else 0.0
+        return REST_S if self.rests else 0.0

@@ -42,3 +42,13 @@ def test_a_copy_in_a_hurry_goes_to_the_disk_in_larger_pieces() -> None:
     pace.flushed(lag=500)
     assert not pace.took(HURRIED_PIECE_BYTES - 1)
     assert pace.took(1)
+
+
+def test_a_copy_that_disturbs_nobody_does_not_rest() -> None:
+    pace = Pace()
+    pace.has_company = False
+    assert pace.rest_s == 0
+    assert not pace.took(HURRIED_PIECE_BYTES - 1)
+    pace.flushed(lag=500)
+    pace.has_company = True
+    assert pace.rest_s == REST_S
