@@ -95,7 +95,7 @@ class Endings:
             return NOTHING  # It ended in time, and the timer was left to run.
         if not transaction.has_timeout:
             return NOTHING  # It was kept since, for an outside coordinator.
-        if now_ms < transaction.start_ms + transaction.timeout_ms:
+        if transaction.timeout_ms > event.timeout_ms:
             return Decision(timers=(timeout_timer(transaction, now_ms),))  # It was kept since, with more time.
         self._report(f"the transaction of {event.transactional_id} took over {transaction.timeout_ms} ms: aborted")
         return self.abort(transaction, now_ms)
@@ -187,11 +187,15 @@ class Endings:
 
 
 def timeout_timer(transaction: Transaction, now_ms: int) -> Timer:
-    """When an ongoing transaction is due; never called off, but moved by the next transaction."""
+    """When an ongoing transaction is due; never called off, but moved by the next transaction.
+
+    The clock of whoever saw it begin may be ahead of ours: nothing is left open for longer than it asked for.
+    """
+    left_ms = transaction.start_ms + transaction.timeout_ms - now_ms
     return Timer(
         ("timeout", transaction.transactional_id),
-        max(transaction.start_ms + transaction.timeout_ms - now_ms, 0),
-        TransactionTimedOut(transaction.transactional_id, transaction.start_ms),
+        min(max(left_ms, 0), transaction.timeout_ms),
+        TransactionTimedOut(transaction.transactional_id, transaction.start_ms, transaction.timeout_ms),
     )
 
 

@@ -75,6 +75,7 @@ class TransactionTimedOut(NamedTuple):
 
     transactional_id: str
     start_ms: int
+    timeout_ms: int
 
 
 class ExpireIds(NamedTuple):

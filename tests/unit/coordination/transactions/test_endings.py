@@ -156,7 +156,7 @@ def test_the_timer_of_a_transaction_that_ended_does_not_hit_the_next(desk: Desk)
     following = desk.end("t", producer, True)
     assert isinstance(following, tuple)
     desk.write("t", following, "a-0", "next")
-    desk.tell(TransactionTimedOut("t", start_ms))
+    desk.tell(TransactionTimedOut("t", start_ms, 500))
     desk.pass_time(499)
     assert desk.state("t") is State.ONGOING
     desk.pass_time(1)
@@ -164,7 +164,7 @@ def test_the_timer_of_a_transaction_that_ended_does_not_hit_the_next(desk: Desk)
 
 
 def test_a_timer_of_an_id_that_is_gone_does_nothing(desk: Desk) -> None:
-    desk.tell(TransactionTimedOut("gone", 0))
+    desk.tell(TransactionTimedOut("gone", 0, 500))
     desk.tell(MarkersDue("gone", 0, 0))
     desk.tell(MarkersWritten("gone", 0, 0, {}))
     assert desk.log == []
@@ -175,6 +175,16 @@ def test_after_a_restart_ongoing_transactions_have_the_time_that_is_left(desk: D
     desk.pass_time(300)
     desk.restart()
     desk.pass_time(199)
+    assert desk.state("t") is State.ONGOING
+    desk.pass_time(1)
+    assert desk.state("t") is State.COMPLETE_ABORT
+
+
+def test_a_coordinator_whose_clock_is_behind_gives_no_transaction_more_time_than_it_asked_for(desk: Desk) -> None:
+    begun(desk, timeout_ms=500)
+    desk.now_ms -= 3_600_000
+    desk.restart()
+    desk.pass_time(499)
     assert desk.state("t") is State.ONGOING
     desk.pass_time(1)
     assert desk.state("t") is State.COMPLETE_ABORT
