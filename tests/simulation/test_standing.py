@@ -5,13 +5,14 @@ import pytest
 from millstream.broker.standing import Standing
 from millstream.model.errors import ErrorCode
 from millstream.model.records import Record, encode_batch
+from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from tests.simulation.asking import PRODUCE_VERSION, create, simulate
+from tests.simulation.asking import FETCH_VERSION, PRODUCE_VERSION, create, fetch_request, simulate
 from tests.simulation.broker import SimBroker
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.network import SimNetwork
@@ -45,6 +46,30 @@ def test_only_who_surely_leads_tells_a_producer_of_a_gap(is_confirmed: bool, cod
             if not is_confirmed:
                 broker.standing = Standing(broker.registry, broker.id, broker.replicas, broker.clock, SESSION_S)
         assert codes == [ErrorCode.NONE, code]
+        connection.close()
+        await simulated.stop()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(
+    ("is_confirmed", "code"),
+    [(True, ErrorCode.OFFSET_OUT_OF_RANGE), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+)
+def test_only_who_surely_leads_tells_a_consumer_that_its_offset_is_not_there(
+    is_confirmed: bool, code: ErrorCode
+) -> None:
+    """It would start over, and another may have what is asked for."""
+
+    async def scenario(network: SimNetwork) -> None:
+        simulated = SimBroker(network)
+        broker = await simulated.start()
+        connection = await simulated.connect()
+        await create(connection, "t")
+        if not is_confirmed:
+            broker.standing = Standing(broker.registry, broker.id, broker.replicas, broker.clock, SESSION_S)
+        answer = await connection.call(fetch_request("t", 82), FetchResponse, version=FETCH_VERSION)
+        assert answer.responses[0].partitions[0].error_code == code
         connection.close()
         await simulated.stop()
 

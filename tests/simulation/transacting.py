@@ -132,7 +132,9 @@ class Client:
     async def all_committed(self, partition: int) -> list[str]:
         """Every value that was visible before the call: a new leader may show them a moment late, which it tells."""
         row = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
-        request = ListOffsetsRequest(isolation_level=1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[row])])
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[row])]
+        )
         answer = await self.ask(request, ListOffsetsResponse, _list_offsets_code, LIST_OFFSETS_VERSION)
         assert not _list_offsets_code(answer)
         found: list[str] = []

@@ -5,6 +5,7 @@ import math
 from contextlib import suppress
 
 from millstream.model.clock import Clock
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.registry.nodes import BROKER
 from millstream.registry.tree import Registry, RegistryError
 from millstream.replication.replicas import Replicas
@@ -13,6 +14,8 @@ from millstream.replication.replicas import Replicas
 LEASE = 2 / 3
 #: How often the registry is asked within the time its word counts for.
 ASKED = 4
+#: What only the one who leads can know, and clients take for good: a producer gives up, a consumer starts over.
+FOR_GOOD = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 
 class Standing:
@@ -49,6 +52,12 @@ class Standing:
     def is_sure(self) -> bool:
         is_told = self._replicas.told_epoch >= self._replicas.broker_epoch
         return is_told and self._clock.monotonic_s() < self._sure_until_s
+
+    def vouched(self, refusal: ProtocolError) -> ProtocolError:
+        """The refusal as it may be told: whoever may have been replaced may lack what another has."""
+        if refusal.code in FOR_GOOD and not self.is_sure():
+            return ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker is cut off, and may lead no more")
+        return refusal
 
     async def _keep(self, lease_s: float) -> None:
         while True:

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from millstream.client.wire import Address, Connection, connect
 from millstream.model.errors import ErrorCode
-from millstream.protocol.messages.fetch import FetchRequest
+from millstream.protocol.messages.fetch import FetchPartition, FetchRequest
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from millstream.protocol.messages.list_offsets import ListOffsetsRequest
+from millstream.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from millstream.protocol.messages.produce import ProduceRequest
 from millstream.protocol.schema import Request, Response
@@ -170,14 +170,19 @@ class Routed:
             return (await self.way.leader(topic.name, topic.partition_data[0].index))[0]
         if isinstance(request, FetchRequest):
             fetched = request.topics[0]
-            return (await self.way.leader(fetched.topic, fetched.partitions[0].partition))[0]
+            return await self._reader_of(fetched.topic, fetched.partitions[0].partition, fetched.partitions[0])
         if isinstance(request, ListOffsetsRequest):
             listed = request.topics[0]
-            return (await self.way.leader(listed.name, listed.partitions[0].partition_index))[0]
+            return await self._reader_of(listed.name, listed.partitions[0].partition_index, listed.partitions[0])
         if isinstance(request, FindCoordinatorRequest):
             return await self.way.coordinator(request.key, request.key_type)
         key, kind = _coordinated(request)
         return await self.way.coordinator(key, kind)
+
+    async def _reader_of(self, topic: str, partition: int, row: FetchPartition | ListOffsetsPartition) -> int:
+        """Who leads; whoever led before or leads since shall refuse, as for every client since KIP-320."""
+        leader, row.current_leader_epoch = await self.way.leader(topic, partition)
+        return leader
 
 
 def _coordinated(request: Any) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from tests.simulation.cluster.life import live
 #: Each of these shows itself within a few seeds.
 OBVIOUS = ("acknowledge-at-once", "replace-without-epoch")
 #: Lives in which something went wrong once.
-ONCE_BROKEN = (20, 23, 39, 117, 425, 669)
+ONCE_BROKEN = (20, 23, 39, 117, 425, 669, 1113, 1150)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *ONCE_BROKEN])

@@ -264,7 +264,8 @@ class Fetching:
             partition = replicas.find(name, key.partition)
             self.partitions.append(partition)
             return self._read_partition(partition, key, wanted, left)
-        except ProtocolError as refusal:
+        except ProtocolError as seen:
+            refusal = self._broker.standing.vouched(seen)
             if partition is not None:
                 partition.traffic.failed_fetches.value += 1
             row = PartitionData(partition_index=key.partition, error_code=refusal.code, high_watermark=-1, records=b"")

@@ -125,19 +125,12 @@ class Appending:
             traffic = self._find(topic, data).traffic
             traffic.produces.value += 1
             traffic.failed_produces.value += 1
-        refusal = self._as_before(topic, data, self._as_surely(refusal))
+        refusal = self._as_before(topic, data, self._broker.standing.vouched(refusal))
         self._refusals[id(data)] = refusal
         self.has_lost |= refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionProduceResponse(
             index=data.index, error_code=refusal.code, base_offset=-1, error_message=refusal.detail or None
         )
-
-    def _as_surely(self, refusal: ProtocolError) -> ProtocolError:
-        """Whoever may have been replaced may lack what another has: to clients a gap is for good, and this is not."""
-        is_gap = refusal.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if is_gap and not self._broker.standing.is_sure():
-            return ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker is cut off, and may lead no more")
-        return refusal
 
     def _as_before(self, topic: TopicProduceData, data: PartitionProduceData, refusal: ProtocolError) -> ProtocolError:
         """The refusal of a batch before this one, where that is why this one is out of order."""
