@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.pipelines.tables import RUN_TIMEOUT_S, load_stream, places, run_available
 from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
 
 
 def test_a_run_reads_what_is_there_and_the_next_one_what_came_since(
@@ -90,6 +91,25 @@ class Seen:
         found = places(table)
         self.places += found
         self.batches.append(len(found))
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
+        topics, seen = Topics(broker.address), Seen()
+        topic = topics.new()
+        topics.put(topic, ["a"])
+        stream = load_stream(spark, broker.address, subscribe=topic, startingOffsets="earliest")
+        query = seen.start(stream, tmp_path / "checkpoint")
+        try:
+            seen.wait_for(query, 1)
+            broker.kill()
+            assert not query.awaitTermination(1)
+            broker.start()
+            topics.put(topic, ["b"])
+            seen.wait_for(query, 2)
+        finally:
+            query.stop()
+    assert seen.places == [(topic, 0, 0), (topic, 0, 1)]
 
 
 def test_a_micro_batch_waits_for_enough_records_but_not_for_ever(

@@ -102,10 +102,12 @@ class ClusterOrigin:
     async def _partitions(self, selection: Selection, must_exist: bool) -> list[TopicPartition]:
         cluster = self._here.cluster
         wanted = selection.topics or tuple({tp.topic for tp in selection.partitions})
-        faults = await cluster.refresh(wanted or None)
-        if must_exist:
+        if must_exist:  # The first question: whoever misspelt the address should not have to wait.
+            faults = await cluster.refresh(wanted or None)
             for topic in wanted:
                 self._check(selection, topic, faults.get(topic, ErrorCode.NONE))
+        else:
+            await cluster.retrying(wanted, lambda: cluster.refresh(wanted or None))
         if selection.pattern:
             wanted = tuple(
                 name for name, topic in cluster.topics.items() if not topic.is_internal and selection.matches(name)
