@@ -7,7 +7,7 @@ names the option and the value.
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -144,7 +144,6 @@ CHECK_CRCS = Setting("kafka.check.crcs", BOOLEAN, default=True, doc="Compare eac
 
 #: Everything the source looks at.
 TABLE: Mapping[str, Setting[Any]] = table(list(globals().values()))
-_BY_LOWER = {name.lower(): setting for name, setting in TABLE.items()}
 
 #: Options of Spark's source that tune its consumers and mean nothing here: taken, so that code moves unchanged.
 IGNORED = frozenset(
@@ -162,6 +161,8 @@ DECIDED_HERE = frozenset(
 )
 _SECURITY_PREFIXES = ("kafka.sasl.", "kafka.ssl.", "kafka.clusters.")
 _NEARLY = 0.85
+#: Other settings of Kafka's clients may look much like one that means something here.
+_NEARLY_KAFKAS = 0.92
 
 
 def refuse(setting: Setting[Any] | str, value: object, must: str) -> NoReturn:
@@ -190,19 +191,21 @@ class Options:
         """The value, or ``default`` where none was given."""
         return setting.parse(self.text(setting)) if setting in self else default
 
-    def check_names(self) -> None:
-        """SettingError for an option that cannot be honoured, or that is surely a misspelling of another."""
+    def check_names(self, known: Iterable[str], decided_here: Container[str], why: str) -> None:
+        """SettingError for an option that cannot be honoured, or that is surely a misspelling of a ``known`` one."""
+        by_lower = {name.lower(): name for name in known}
         for name, value in self._given.items():
             if name == "kafka.security.protocol" and value.upper() != "PLAINTEXT":
                 refuse(name, value, "only PLAINTEXT is spoken here")
             if name.startswith(_SECURITY_PREFIXES):
                 refuse(name, "[hidden]", "encryption and authentication are not spoken here")
-            if name in DECIDED_HERE:
-                refuse(name, value, "the source decides this itself; where to start is told by startingOffsets")
-            if name in _BY_LOWER or name in IGNORED or name.startswith("kafka."):
+            if name in decided_here:
+                refuse(name, value, why)
+            if name in by_lower or name in IGNORED:
                 continue
-            for near in difflib.get_close_matches(name, _BY_LOWER, n=1, cutoff=_NEARLY):
-                refuse(name, value, f"unknown option; did you mean {_BY_LOWER[near].name}?")
+            nearly = _NEARLY_KAFKAS if name.startswith("kafka.") else _NEARLY
+            for near in difflib.get_close_matches(name, by_lower, n=1, cutoff=nearly):
+                refuse(name, value, f"unknown option; did you mean {by_lower[near]}?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +296,9 @@ def check_options(given: Mapping[str, str]) -> bool:
 
 
 def _parse(options: Options, starting: str) -> SourceOptions:
-    options.check_names()
+    options.check_names(
+        TABLE, DECIDED_HERE, "the source decides this itself; where to start is told by startingOffsets"
+    )
     least, most = options[MIN_OFFSETS], options[MAX_OFFSETS]
     if most and least > most:
         refuse(MIN_OFFSETS, least, f"more than {MAX_OFFSETS.name}={most}")

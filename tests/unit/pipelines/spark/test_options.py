@@ -89,6 +89,7 @@ def test_options_that_tune_sparks_own_consumers_are_taken_and_left_alone() -> No
         ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config=[hidden]"),
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset=latest"),
         ({"startingOffset": "earliest"}, "did you mean startingOffsets?"),
+        ({"kafka.isolation.levl": "read_committed"}, "did you mean kafka.isolation.level?"),
         ({"assign": '{"a": [0]}'}, "exactly one of subscribe, subscribePattern and assign"),
     ],
 )

@@ -123,7 +123,8 @@ _DECIDED_HERE = frozenset(
         "kafka.partitioner.class",
     }
 )
-_SECURITY_PREFIXES = ("kafka.sasl.", "kafka.ssl.")
+#: What it looks at as the source does, and what Spark's own sink takes for headers, which are a column here.
+SHARED = (BOOTSTRAP.name, TIMEOUT_MS.name, "includeHeaders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,7 @@ class SinkOptions:
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """The options as given, or a SettingError that names one and its value."""
     options = Options(given)
-    for name, value in given.items():
-        lower = name.lower()
-        if lower == "kafka.security.protocol" and value.upper() != "PLAINTEXT":
-            refuse(name, value, "only PLAINTEXT is spoken here")
-        if lower.startswith(_SECURITY_PREFIXES):
-            refuse(name, "[hidden]", "encryption and authentication are not spoken here")
-        if lower in _DECIDED_HERE:
-            refuse(name, value, "the sink decides this itself")
+    options.check_names([*TABLE, *SHARED], _DECIDED_HERE, "the sink decides this itself")
     bootstrap = options[BOOTSTRAP]
     try:
         parse_addresses(bootstrap)
