@@ -150,13 +150,19 @@ trigger: available-now
         ("sql: SELEC 1", "p.yaml:2: sql: [PARSE_SYNTAX_ERROR] "),
         ("sql: SELECT 1 AS value", "p.yaml:2: sql: reads no source that is a stream"),
         ("sql: SELECT count(*) AS n FROM numbers", "p.yaml:3: sink.schema: [STREAMING_OUTPUT_MODE"),
+        (
+            "sql: SELECT value AS customer FROM numbers\nsink: {topic: x, key: customr}",
+            "p.yaml:3: sink.key: no column customr; did you mean customer?",
+        ),
     ],
 )
 def test_what_spark_refuses_of_a_declared_pipeline_is_told_by_line_and_key(
     spark: SparkSession, job: Job, text: str, message: str
 ) -> None:
     definition = parse(
-        f"source: {{topic: numbers, start: earliest}}\n{text}\nsink: {{topic: x, schema: n long}}\n", "p.yaml"
+        f"source: {{topic: numbers, start: earliest}}\n{text}\n"
+        + ("" if "sink" in text else "sink: {topic: x, schema: n long}\n"),
+        "p.yaml",
     )
     with pytest.raises(PipelineError) as caught:
         declared.start(definition, job, spark)

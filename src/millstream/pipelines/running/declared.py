@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
-from millstream.pipelines.running.definition import AVAILABLE_NOW, Definition, Section, view_name
+from millstream.pipelines.running.definition import AVAILABLE_NOW, Definition, Section, hint, view_name
 from millstream.pipelines.running.failures import diagnose
 from millstream.pipelines.running.job import Job
 from millstream.pipelines.streams.cluster import Cluster
@@ -59,7 +59,7 @@ def _frame(source: Section, job: Job, dead: list[DataFrame]) -> DataFrame:
 
 def _target(sink: Section, rows: DataFrame, job: Job, delivery: str) -> Topic:
     """The topic that rows go to; what it does not say of its types, the query's columns say."""
-    key = _columns(sink["key"], rows) if "key" in sink.values else None
+    key = _columns(sink, rows) if "key" in sink.values else None
     keys = key.names if isinstance(key, StructType) else []
     value = [field for field in rows.schema.fields if field.name not in (*keys, *_OURS)]
     return Topic(
@@ -73,11 +73,17 @@ def _target(sink: Section, rows: DataFrame, job: Job, delivery: str) -> Topic:
     )
 
 
-def _columns(text: str, rows: DataFrame) -> str | StructType:
-    """Bare names take their types from the query; anything else is a schema itself."""
+def _columns(sink: Section, rows: DataFrame) -> str | StructType:
+    """The columns of the key; bare names take their types from the query, anything else is a schema itself."""
+    text: str = sink["key"]
     names = [name.strip() for name in text.split(",")]
-    if all(name in rows.columns for name in names):
+    missing = [name for name in names if name not in rows.columns]
+    if not missing:
         return StructType([rows.schema[name] for name in names])
+    try:
+        DataType.fromDDL(text)
+    except ParseException:
+        raise sink.error("key", f"no column {missing[0]}; {hint(missing[0], rows.columns)}") from None
     return text
 
 

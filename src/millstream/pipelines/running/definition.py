@@ -5,12 +5,13 @@ What is wrong is told by file, line and key, before Spark is asked for anything.
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import yaml
 
+from millstream.config.setting import SettingError
 from millstream.pipelines.running.failures import PipelineError
 
 _TRIGGER = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
@@ -95,6 +96,32 @@ def _options(place: Place, node: yaml.Node) -> dict[str, str]:
     return {str(name.value): _text(place.of(str(name.value)), value) for name, value in node.value}
 
 
+def _checked(check: Callable[[Mapping[str, str]], object]) -> Callable[[Place, yaml.Node], dict[str, str]]:
+    """Options that ``check`` takes, beside those that the rest of the file says."""
+
+    def read(place: Place, node: yaml.Node) -> dict[str, str]:
+        given = _options(place, node)
+        try:
+            check(given)
+        except SettingError as error:
+            place.refuse(node, str(error))
+        return given
+
+    return read
+
+
+def _check_source(given: Mapping[str, str]) -> None:
+    from millstream.pipelines.spark.options import stream_options
+
+    stream_options({"kafka.bootstrap.servers": "any:9092", "subscribe": "any", **given})
+
+
+def _check_sink(given: Mapping[str, str]) -> None:
+    from millstream.pipelines.spark.sink.options import sink_options
+
+    sink_options({"kafka.bootstrap.servers": "any:9092", "topic": "any", **given})
+
+
 def _one_of(*choices: str) -> Callable[[Place, yaml.Node], str]:
     def read(place: Place, node: yaml.Node) -> str:
         text = _text(place, node)
@@ -116,7 +143,7 @@ def _section(keys: Mapping[str, Key]) -> Callable[[Place, yaml.Node], Section]:
         for name_node, value in node.value:
             name = str(name_node.value)
             if name not in keys:
-                place.of(name).refuse(name_node, f"unknown key; {_hint(name, keys)}")
+                place.of(name).refuse(name_node, f"unknown key; {hint(name, keys)}")
             if name in values:
                 place.of(name).refuse(name_node, f"is there twice, on line {lines[name]} before")
             values[name] = keys[name].read(place.of(name), value)
@@ -129,7 +156,9 @@ def _section(keys: Mapping[str, Key]) -> Callable[[Place, yaml.Node], Section]:
     return read
 
 
-def _hint(name: str, keys: Mapping[str, Key]) -> str:
+def hint(name: str, keys: Iterable[str]) -> str:
+    """What somebody may have meant who wrote ``name``."""
+    keys = list(keys)
     near = difflib.get_close_matches(name, keys, n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(keys)}"
 
@@ -147,8 +176,8 @@ _TYPES = {
     "key_format": Key(_one_of("json", "avro", "protobuf", "csv", "raw"), "what keys are: raw"),
     "format_options": Key(_options, "options of the format"),
     "key_options": Key(_options, "options of the key's format"),
-    "options": Key(_options, 'options of format("millstream")'),
 }
+_OPTIONS_DOC = 'options of format("millstream")'
 SOURCE = {
     "topic": Key(_text, "which topic to read", is_required=True),
     "as": Key(_text, "the name that SQL knows it by; the topic's, with _ for what no name can have"),
@@ -156,6 +185,7 @@ SOURCE = {
         _one_of("stream", "latest"), "stream, or the latest record of each key, read anew for each micro-batch"
     ),
     **_TYPES,
+    "options": Key(_checked(_check_source), _OPTIONS_DOC),
     "key": Key(_text, "what keys hold"),
     "time": Key(_text, "the column with the event's time"),
     "lateness": Key(_text, "how late a row may come and still count"),
@@ -165,6 +195,7 @@ SOURCE = {
 SINK = {
     "topic": Key(_text, "which topic to write", is_required=True),
     **_TYPES,
+    "options": Key(_checked(_check_sink), _OPTIONS_DOC),
     "key": Key(_text, "the columns of the key"),
     "mode": Key(_one_of("append", "update"), "append: rows are final; update: a row replaces the one before it"),
 }

@@ -120,4 +120,5 @@ def _place(error: BaseException, file: str) -> str:
 
 def _first_line(text: str) -> str:
     """Spark adds plans, Python adds lines of code; the first line has the sentence."""
-    return next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+    line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+    return line.removeprefix("[USER_RAISED_EXCEPTION] ")  # The sentence is ours.

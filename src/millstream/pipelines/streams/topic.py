@@ -162,7 +162,8 @@ class Topic:
             return df.withColumn("_raw", F.col("_raw.value")), ()
         if errors == FAIL:
             where = F.format_string(
-                "a record of topic %s, partition %d, offset %d does not fit: %s",
+                "a record of topic %s, partition %d, offset %d does not fit: %s; "
+                "errors: a topic's name sends such records there, column shows them",
                 *[F.col(f"_raw.{part}") for part in ("topic", "partition", "offset")],
                 F.col(ERROR),
             )

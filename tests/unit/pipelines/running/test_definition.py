@@ -72,6 +72,14 @@ def test_one_source_needs_no_list_and_no_sql() -> None:
         ("source: {topic: a}\nsink: {topic: b}\ndelivery: maybe", "p.yaml:3: delivery: 'maybe': one of exactly-once"),
         ("name: a/b\nsource: {topic: a}\nsink: {topic: b}", "p.yaml:1: name: 'a/b': a name has letters"),
         ("source: {topic: a}\nsink: {topic: b, options: [1]}", "p.yaml:2: sink.options: must be a mapping of names"),
+        (
+            "source:\n  topic: a\n  options: {maxOffsetPerTrigger: 10}\nsink: {topic: b}",
+            "p.yaml:3: source.options: maxoffsetpertrigger=10: unknown option; did you mean maxOffsetsPerTrigger?",
+        ),
+        (
+            "source: {topic: a}\nsink:\n  topic: b\n  options: {kafka.acks: some}",
+            "p.yaml:4: sink.options: kafka.acks=some: ",
+        ),
         ("source: []\nsink: {topic: b}", "p.yaml:1: source: an empty list"),
         ("source: [{topic: a}, {topic: b}]\nsink: {topic: c}", "p.yaml:1: source: several sources need sql"),
         ("source: [{topic: a-b}, {topic: a.b}]\nsql: x\nsink: {topic: c}", "p.yaml:1: source.1.as: two sources are "),

@@ -39,7 +39,7 @@ def carried(last: str) -> str:
         (carried("KeyError: 'total'"), "KeyError: 'total'", False),
         (carried("ModuleNotFoundError: No module named 'x'"), "ModuleNotFoundError: No module named 'x'", True),
         (carried("TimeoutError"), "TimeoutError", False),
-        ("[USER_RAISED_EXCEPTION] a record does not fit", "[USER_RAISED_EXCEPTION] a record does not fit", True),
+        ("[USER_RAISED_EXCEPTION] a record does not fit", "a record does not fit", True),
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match.\nplan",
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match.",
@@ -49,7 +49,7 @@ def carried(last: str) -> str:
             "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0"
             " in stage 1.0 (TID 1) (host executor): org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION]"
             " a record does not fit SQLSTATE: P0001\n\tat org.apache",
-            "[USER_RAISED_EXCEPTION] a record does not fit",
+            "a record does not fit",
             True,
         ),
         ("Job aborted due to stage failure: a worker\n\tat x", "Job aborted due to stage failure: a worker", False),
