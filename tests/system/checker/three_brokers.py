@@ -19,6 +19,8 @@ CUT_S = (0.5, 1.5 * SESSION_S)
 #: No file may grow beyond this any more.
 FULL_BYTES = 1 << 10
 FULL_TIMEOUT_S = 30.0
+#: Nobody waits for a ZooKeeper of three; on a busy machine its start takes long.
+ZOOKEEPER_TIMEOUT_S = 180.0
 SETTINGS: Mapping[str, str | int] = {
     **GROUP_SETTINGS,
     "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
@@ -105,7 +107,7 @@ class ThreeBrokers:
             leader.kill()
             time.sleep(SESSION_S)
             leader.start()
-            leader.wait()
+            leader.wait(timeout_s=ZOOKEEPER_TIMEOUT_S)
 
     def _fill_disk(self) -> None:
         """Nothing can be written any more, in the midst of a batch maybe; then the broker gets another disk's space."""
