@@ -152,7 +152,8 @@ BUGS: dict[str, Callable[[], Patches]] = {
     "mark-unreplicated": _mark_unreplicated,
 }
 #: These are not. For the first an answer must be lost in the very moment before a leader dies, and the tests of
-#: ``leading`` find it; for the second a process must be replaced in the moment in which an order is on its way to it.
+#: ``leading`` find it; for the second an order must be on its way while its process is replaced, and the tests of
+#: ``orders`` do.
 RARE: dict[str, Callable[[], Patches]] = {
     "forget-proposals": _forget_proposals,
     "obey-for-the-dead": _obey_for_the_dead,
