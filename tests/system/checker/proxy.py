@@ -68,8 +68,11 @@ class Proxy:
 
     async def _close_door(self) -> None:
         assert self._server is not None
-        self._server.close()
-        self._server = None
+        server, self._server = self._server, None
+        for listener in server.sockets:
+            self._loop.remove_reader(listener)
+        await asyncio.sleep(0)  # A server that is closed loses the sockets of those it has just let in.
+        server.close()
 
     def open_door(self) -> None:
         """Listen again, where it was."""
@@ -87,14 +90,13 @@ class Proxy:
         self._loop.run_until_complete(self._listen())
         self._listening.set()
         self._loop.run_forever()
-        if self._server is not None:
-            self._server.close()
         self._loop.run_until_complete(self._end())
         self._loop.close()
 
     async def _end(self) -> None:
+        if self._server is not None:
+            await self._close_door()
         await self._let_through()
-        await asyncio.sleep(0)  # Whoever was let in last has a task only now.
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for line in list(self._lines):
                 line.close()
@@ -106,7 +108,7 @@ class Proxy:
         try:
             there = await asyncio.open_connection(host, int(port))
         except OSError:
-            writer.transport.abort()
+            await _ended(writer)
             return
         line = _Line(self, writer, there[1])
         self._lines.add(line)
@@ -114,7 +116,7 @@ class Proxy:
             await asyncio.gather(line.carry(reader, there[1]), line.carry(there[0], writer, is_answer=True))
         finally:
             self._lines.discard(line)
-            line.close()
+            await _ended(writer, there[1])
 
     async def until_free(self, name: str) -> None:
         """Return once nothing holds back who is called so."""
@@ -160,6 +162,13 @@ class _Line:
     def close(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
+
+
+async def _ended(*writers: asyncio.StreamWriter) -> None:
+    """Cut these connections; their sockets are closed when this returns, and not a turn of the loop later."""
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 def _name_in(request: bytes) -> str:
