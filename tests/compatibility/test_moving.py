@@ -19,7 +19,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from tests.compatibility import apache_kafka
 from tests.compatibility.apache_kafka import run_tool
 from tests.compatibility.conftest import absent
-from tests.system.cluster_process import ClusterProcess
+from tests.system.cluster_process import CALM, ClusterProcess
 
 TIMEOUT_S = 30.0
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -28,7 +28,7 @@ ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ClusterProcess(tmp_path_factory.mktemp("cluster")) as cluster:
+    with ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=CALM) as cluster:
         yield cluster.bootstrap
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster_process import ClusterProcess
+from tests.system.cluster_process import CALM, ClusterProcess
 from tests.system.command import Millstream
 
 SETTLED_S = 60.0
@@ -17,7 +17,7 @@ SETTLED_S = 60.0
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    with ClusterProcess(tmp_path_factory.mktemp("cluster")) as running:
+    with ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=CALM) as running:
         yield running
 
 
