@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.tidy.source import ROOT, none
+from tests.tidy.source import ROOT, none, parsed
 
 TABLE = ROOT / "docs" / "faults.md"
 FAULTS = 15
@@ -15,7 +15,7 @@ def _is_there(path: str, test: str, scenario: str) -> bool:
     file = ROOT / path
     if not file.exists() or (scenario and not (file.parent / f"{scenario}.txt").exists()):
         return False
-    return any(isinstance(node, ast.FunctionDef) and node.name == test for node in ast.parse(file.read_text()).body)
+    return any(isinstance(node, ast.FunctionDef) and node.name == test for node in parsed(file).body)
 
 
 def test_every_fault_has_tests_and_each_is_there() -> None:

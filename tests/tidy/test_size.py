@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.tidy.source import ROOT, none, python_files
+from tests.tidy.source import ROOT, none, parsed, python_files
 
 FILE_LINES_BELOW = 500
 FUNCTION_LINES_BELOW = 60
@@ -23,7 +23,7 @@ def test_functions_stay_below_60_lines() -> None:
         [
             f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {lines} lines"
             for path in python_files()
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parsed(path))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) >= FUNCTION_LINES_BELOW
         ]

@@ -1,4 +1,4 @@
-"""What a broker does besides answering: flushing, checkpoints, retention, compaction, and so on."""
+"""What a broker does besides answering: flushing, checkpoints, retention, compaction, forgetting what is old."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from millstream.config import broker as settings
 from millstream.config import log, network
 from millstream.config.setting import Setting
+from millstream.metrics.metric import TURN_S
 from millstream.storage.cleaner import Cleaner
 from millstream.storage.log import Log
 
@@ -19,8 +20,6 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_MS = 100
 DELETE_INTERVAL_MS = 1_000
 IDLE_CHECK_INTERVAL_MS = 5_000
-#: How long a summary of the metrics remembers, at least.
-SUMMARY_TURN_MS = 60_000
 
 
 class Background:
@@ -49,7 +48,7 @@ class Background:
             (self._compact, log.LOG_CLEANER_BACKOFF_MS),
             (self._delete_files, DELETE_INTERVAL_MS),
             (self._hang_up_on_idle, IDLE_CHECK_INTERVAL_MS),
-            (self._turn_summaries, SUMMARY_TURN_MS),
+            (self._turn_summaries, TURN_S * 1000),
         ]
         self._tasks = [asyncio.create_task(self._repeat(job, interval)) for job, interval in jobs]
 

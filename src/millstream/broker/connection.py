@@ -56,19 +56,14 @@ class Call:
     )
 
     def __init__(
-        self,
-        connection: "ClientConnection",
-        header: RequestHeader,
-        route: Route | None,
-        frame_bytes: int,
-        began_s: float,
+        self, connection: "ClientConnection", header: RequestHeader, route: Route | None, frame_bytes: int
     ) -> None:
         self.connection = connection
         self.header = header
         self.version = header.api_version
         self.route = route
         self.frame_bytes = frame_bytes
-        self.began_s = began_s
+        self.began_s = connection.now_s()
         self.suspended: Suspended | None = None
         self.is_answered = False
         self.parts: list[Part] = []
@@ -102,7 +97,7 @@ class ClientConnection(FramedPeer):
         self.refused_batches = RefusedBatches()
         self._broker = broker
         self._router = router
-        self._now_s = broker.clock.monotonic_s  # Not the loop's, which may keep its time for a turn.
+        self.now_s = broker.clock.monotonic_s  # Not the loop's, which may keep its time for a turn.
         self._outgoing: list[Part] = []
         self._waiting: deque[Call] = deque()
         self._held: deque[bytearray] | None = None
@@ -123,7 +118,7 @@ class ClientConnection(FramedPeer):
             self._answer_unknown(header, len(frame))
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
-        call = Call(self, header, route, len(frame), self._now_s())
+        call = Call(self, header, route, len(frame))
         coroutine = route.handler(self._broker, request, call)
         try:
             awaited = coroutine.send(None)
@@ -199,8 +194,8 @@ class ClientConnection(FramedPeer):
         self._kept_bytes += sum(map(len, parts))
 
     def _encoded(self, call: Call, response: Any) -> list[Part]:
-        """The answer as it is sent; nothing where the client wants none."""
-        now_s = self._now_s()
+        """The answer as it is sent, nothing where the client wants none; here every request ends, and is counted."""
+        now_s = self.now_s()
         if call.route is not None:
             self._broker.request_times.observe(call.route, now_s - call.began_s, by_broker=self.is_broker)
         if not self.is_broker:
@@ -236,7 +231,7 @@ class ClientConnection(FramedPeer):
         if answer is None:
             self._cut_off(f"API {header.api_key} version {header.api_version} is not served")
         else:
-            call = Call(self, header, None, frame_bytes, self._now_s())
+            call = Call(self, header, None, frame_bytes)
             call.version = 0
             self._answered(call, answer)
 

@@ -45,6 +45,10 @@ class Cell:
 BOUNDS: tuple[float, ...] = tuple(0.01 * 1.25**step for step in range(72))
 
 
+#: How often whoever keeps metrics lets them ``turn``.
+TURN_S = 60
+
+
 class Summary:
     """How a quantity is spread: its count and sum for ever, its quantiles over the last one to two turns."""
 
@@ -66,7 +70,7 @@ class Summary:
             self._most = value
 
     def turn(self) -> None:
-        """Forget, for the quantiles, what came before the last turn; called about once a minute."""
+        """Forget, for the quantiles, what came before the last turn."""
         self._before, self._now = self._now, [0] * (len(BOUNDS) + 1)
         self._most_before, self._most = self._most, float("-inf")
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Protocol
 
-from millstream.metrics.metric import Metrics
+from millstream.metrics.metric import TURN_S, Metrics
 from millstream.metrics.prometheus import CONTENT_TYPE, lines
 from millstream.model.clock import Clock
 from millstream.net.http import HttpPeer, Page, pages_handler, plain
@@ -15,7 +15,6 @@ from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.progress import Progress
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-TURN_S = 60.0
 
 
 class Display(Protocol):

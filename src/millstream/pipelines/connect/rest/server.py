@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from millstream.client.cluster import Cluster
 from millstream.client.wire import Address
+from millstream.metrics.metric import TURN_S
 from millstream.model.clock import SystemClock
 from millstream.net.http import HttpPeer, Page, Request
 from millstream.pipelines.connect import job
@@ -23,8 +24,6 @@ from millstream.pipelines.running.failures import PipelineError
 from millstream.pipelines.running.restarts import Restarts
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: How often what metrics forget is forgotten.
-TURN_S = 60.0
 #: What may be listened on and cannot be called.
 ANYWHERE = ("", "0.0.0.0", "::")
 STOPPING = "stopping behind the batches under way; once more stops them at once"
