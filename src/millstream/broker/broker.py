@@ -48,6 +48,7 @@ from millstream.metrics.throttle import Throttle
 from millstream.model.errors import ProtocolError
 from millstream.net.network import Server
 from millstream.net.peer import Limits
+from millstream.net.vigil import Vigil
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest
 from millstream.registry.membership import cluster_id, lay_out
 from millstream.registry.nodes import BrokerRegistration, Endpoint
@@ -272,11 +273,11 @@ class Broker:
         config = self._config
         limits = Limits(config.get(network.SOCKET_REQUEST_MAX_BYTES), config.get(network.QUEUED_MAX_REQUEST_BYTES))
         loop = asyncio.get_running_loop()
+        vigil = Vigil(loop, self.clock.monotonic_s)
         self._undo.append(self._hang_up)
         for listener in self._listeners:
-            server = await self._environment.network.listen(
-                partial(ClientConnection, self, self._router, listener.name, loop, limits), listener.host, listener.port
-            )
+            connection = partial(ClientConnection, self, self._router, listener.name, loop, limits, vigil)
+            server = await self._environment.network.listen(connection, listener.host, listener.port)
             self._servers.append(server)
             port = server.sockets[0].getsockname()[1]
             self.listening.append(listener._replace(port=port))

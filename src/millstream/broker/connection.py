@@ -19,6 +19,7 @@ from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 from millstream.net.eager import Suspended
 from millstream.net.outbox import Part
 from millstream.net.peer import FramedPeer, Limits
+from millstream.net.vigil import Vigil
 from millstream.protocol.codec import decode, encode_parts
 from millstream.protocol.headers import RequestHeader, decode_request_header, response_header
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
@@ -87,7 +88,13 @@ class ClientConnection(FramedPeer):
     """Finds each request's handler, runs it, and sends the answers in order."""
 
     def __init__(
-        self, broker: "Broker", router: Router, listener: str, loop: asyncio.AbstractEventLoop, limits: Limits
+        self,
+        broker: "Broker",
+        router: Router,
+        listener: str,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        vigil: Vigil,
     ) -> None:
         super().__init__(loop, limits)
         #: The name of the listener it came by.
@@ -97,6 +104,7 @@ class ClientConnection(FramedPeer):
         self.refused_batches = RefusedBatches()
         self._broker = broker
         self._router = router
+        self._vigil = vigil
         self.now_s = broker.clock.monotonic_s  # Not the loop's, which may keep its time for a turn.
         self._outgoing: list[Part] = []
         self._waiting: deque[Call] = deque()
@@ -245,6 +253,7 @@ class ClientConnection(FramedPeer):
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
             self.send(outgoing)
+            self._vigil.answered()
 
     # Limits and the end.
 
