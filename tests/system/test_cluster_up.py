@@ -186,7 +186,9 @@ def test_a_broker_that_was_started_by_hand_is_named_when_it_is_left_and_when_it_
 
 
 def test_a_zookeeper_that_dies_is_told_of_and_health_points_at_it(tmp_path: Path) -> None:
-    with up(tmp_path, "--port", "0", "--brokers", "2") as running:
+    # So long a session that the brokers take the controller's word for good all the time.
+    patient = "zookeeper.session.timeout.ms=60000"
+    with up(tmp_path, "--port", "0", "--brokers", "2", "--set", patient) as running:
         addresses = running.ready()
         brokers = [int(running.wait_for(f"^broker {number} ", running.lines).split()[3]) for number in (1, 2)]
         controller = Millstream(addresses[0])("cluster", "health", "-o", "json").document["controller"]

@@ -58,6 +58,19 @@ def test_brokers_stop_in_good_order_while_zookeeper_is_away(tmp_path: Path) -> N
             assert (broker.data / ".kafka_cleanshutdown").exists()
 
 
+def test_a_cluster_without_its_zookeeper_has_no_controller_and_says_so(tmp_path: Path) -> None:
+    with ClusterProcess(tmp_path, count=2) as cluster:
+        millstream = Millstream(cluster.bootstrap)
+        millstream("topic", "create", "orders", "-r", 2)
+        millstream("cluster", "health", "--exit-when-healthy")
+        cluster.zookeepers[0].kill()
+        until("the brokers notice", lambda: millstream("cluster", "info", "-o", "json").document["controller"] is None)
+        assert "(ZooKeeper) runs" in millstream("cluster", "health", code=1).output
+        cluster.zookeepers[0].start()
+        cluster.zookeepers[0].wait()
+        millstream("cluster", "health", "--exit-when-healthy")
+
+
 @pytest.mark.parametrize(("zookeepers", "fault"), [(1, pause_past_sessions), (1, kill_and_restart), (3, kill_leader)])
 def test_writes_go_on_while_zookeeper_fails_and_the_cluster_is_whole_after(
     tmp_path: Path, zookeepers: int, fault: Callable[[ClusterProcess], None]

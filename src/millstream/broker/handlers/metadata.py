@@ -35,6 +35,7 @@ from millstream.registry.nodes import PARTITION_STATE
 from millstream.registry.tree import RegistryError
 
 NO_LEADER = -1
+NO_CONTROLLER = -1
 BROKERS = 1
 #: What anyone may do while nothing is restricted: bit n stands for Kafka's operation n.
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -72,7 +73,7 @@ async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Meta
             for each in view.endpoints(listener) + broker.detection.remembered(listener)
         ],
         cluster_id=view.cluster_id,
-        controller_id=view.controller_id,
+        controller_id=_controller_id(broker),
         topics=rows,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -216,6 +217,11 @@ def _described(topic: Topic, first_index: int) -> Iterator[DescribeTopicPartitio
             )
 
 
+def _controller_id(broker: Broker) -> int:
+    """Who decides; nobody while this broker hears nothing of the registry, without which nothing can be decided."""
+    return broker.cluster.controller_id if broker.standing.is_sure() else NO_CONTROLLER
+
+
 async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     """The brokers, the controller and the cluster's id."""
     if request.endpoint_type != BROKERS:
@@ -225,7 +231,7 @@ async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -
     view = broker.cluster
     return DescribeClusterResponse(
         cluster_id=view.cluster_id,
-        controller_id=view.controller_id,
+        controller_id=_controller_id(broker),
         brokers=[
             DescribeClusterBroker(broker_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
             for each in view.endpoints(call.connection.listener)

@@ -75,13 +75,13 @@ async def _document(cluster: Cluster) -> dict[str, object]:
     }
     behind = {key: part for key, part in sorted(partitions.items()) if len(part.in_sync) < len(part.replicas)}
     least = await _least_in_sync(cluster, {key.topic for key in behind})
-    moving = await moves(cluster)
+    has_controller = cluster.controller_id in cluster.brokers
+    moving = await moves(cluster) if has_controller else {}
     down = sorted({broker for part in partitions.values() for broker in part.replicas} - cluster.brokers.keys())
     leaderless = [str(key) for key, part in sorted(partitions.items()) if part.leader < 0]
     # While it moves, a partition has replicas that are not in sync yet, and that is as it should be.
     under = [str(key) for key in behind if key not in moving]
     short = [str(key) for key, part in behind.items() if len(part.in_sync) < min(least[key.topic], len(part.replicas))]
-    has_controller = cluster.controller_id in cluster.brokers
     return {
         "healthy": has_controller and not (down or leaderless or under or short),
         "controller": cluster.controller_id if has_controller else None,
@@ -107,6 +107,7 @@ async def _least_in_sync(cluster: Cluster, topics: set[str]) -> dict[str, int]:
 
 #: Names shown of a long list.
 NAMES_MAX = 10
+NO_CONTROLLER = "none; where that lasts, see whether the cluster's registry (ZooKeeper) runs"
 
 
 def _show(document: dict[str, object], output: str, *, is_first: bool) -> None:
@@ -126,7 +127,9 @@ def _show(document: dict[str, object], output: str, *, is_first: bool) -> None:
         if name == "healthy" or value == []:
             continue
         text = cell(value)
-        if isinstance(value, list) and len(value) > NAMES_MAX:
+        if name == "controller" and value is None:
+            text = NO_CONTROLLER
+        elif isinstance(value, list) and len(value) > NAMES_MAX:
             text = f"{len(value)}: {cell(value[:NAMES_MAX])},…"
         print(f"{name.replace('_', ' ')}: {text}")
     sys.stdout.flush()
