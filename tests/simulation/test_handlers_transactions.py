@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from millstream.broker.markers import Marker, Markers
+from millstream.broker.transactions import Transactions
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import TopicPartition
 from millstream.protocol.messages.add_partitions_to_txn import (
@@ -396,6 +397,30 @@ def test_an_offset_commit_that_its_transactions_end_overtakes_is_refused(has_com
         assert await client.end(producer, version=3) == (-1, -1)
         await asyncio.sleep(1)
         assert await client.offset() == 9
+
+    with_client(scenario)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_an_offset_commit_that_cannot_be_taken_now_is_refused_in_a_coordinators_words(version: int) -> None:
+    """Older clients give up at any other."""
+
+    async def scenario(client: Client, machine: SimBroker) -> None:
+        await client.find(GROUP, 0)
+        producer = await client.made()
+        assert await client.add_offsets(producer) is ErrorCode.NONE
+        assert machine.broker is not None
+        log = machine.broker.groups.shard_for(GROUP).partition.log
+        assert log is not None
+        log.directory.failure = "it fails now, and its coordinators are told in a moment"
+        assert await client.commit_offset(producer, 7, version) is ErrorCode.NOT_COORDINATOR
+        log.directory.failure = None
+        with patch.object(Transactions, "admit", unanswered):
+            assert await client.commit_offset(producer, 7, version) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await client.commit_offset(producer, 7, version) is ErrorCode.NONE
+
+    async def unanswered(_: Transactions, *asked: Any) -> dict[TopicPartition, ErrorCode]:
+        return dict.fromkeys(asked[3], ErrorCode.NETWORK_EXCEPTION)
 
     with_client(scenario)
 

@@ -147,6 +147,8 @@ def test_the_coordinator_is_asked_once_for_each_transaction(version: int, adds: 
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NEW, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.NOT_COORDINATOR, NEW, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, OLD, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NETWORK_EXCEPTION, NEW, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, NEW, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NEW, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         (ErrorCode.PRODUCER_FENCED, NEW, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.TRANSACTION_ABORTABLE, OLD, ErrorCode.TRANSACTION_ABORTABLE),

@@ -13,6 +13,7 @@ from millstream.broker.connection import Call
 from millstream.broker.coordinators import GROUPS
 from millstream.broker.markers import Marker
 from millstream.config.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from millstream.coordination.driver import CODES
 from millstream.coordination.transactions.events import DescribeTransaction
 from millstream.coordination.transactions.listing import unknown_states
 from millstream.coordination.transactions.transaction import NO_EPOCH
@@ -62,6 +63,8 @@ ADD_BATCHED_FROM = 4
 #: From here on TxnOffsetCommit adds its group to the transaction by itself (transaction version 2).
 OFFSETS_ADD_FROM = 5
 VERSION_1, VERSION_2 = 0, 2
+#: What a TxnOffsetCommit is told where the group's log refused it, or the transaction's coordinator did not answer.
+OFFSETS_CODES = CODES | {ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def _translated(code: ErrorCode, is_fenced_known: bool, is_abortable_known: bool = True) -> ErrorCode:
@@ -219,7 +222,8 @@ async def commit_offsets(broker: Broker, request: TxnOffsetCommitRequest, call: 
             request, call.version, call.header.client_id or "", f"/{call.connection.host}", guard
         )
     except ProtocolError as refusal:
-        code = _translated(refusal.code, False, call.version >= OFFSETS_ABORTABLE_FROM)
+        code = OFFSETS_CODES.get(refusal.code, refusal.code)
+        code = _translated(code, False, call.version >= OFFSETS_ABORTABLE_FROM)
         return TxnOffsetCommitResponse(
             topics=[
                 TxnOffsetCommitResponseTopic(
