@@ -234,7 +234,10 @@ class Partition:
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendOutcome:
-        """Append the control record that ends a producer's transaction here, whether or not one is open."""
+        """Append the control record that ends a producer's transaction here, whether or not one is open.
+
+        It voids the guard that was given for it; not that of a later transaction, where epochs tell the two apart.
+        """
         log = self.leader_log()
         marker = encode_marker(
             COMMIT if is_commit else ABORT,
@@ -246,7 +249,11 @@ class Partition:
         header = header_at(marker)
         is_bumped = transaction_version >= EPOCH_BUMPED_FROM
         log.producers.check_marker(header, EndMarker(is_commit, coordinator_epoch), is_bumped=is_bumped)
-        return self._append_own(log, memoryview(marker), header, now_ms)
+        following = log.producers.next_verification(header) if is_bumped else None
+        outcome = self._append_own(log, memoryview(marker), header, now_ms)
+        if following is not None:
+            log.producers.resume_verification(producer_id, following)
+        return outcome
 
     def _append_own(self, log: Log, records: memoryview, header: BatchHeader, now_ms: int) -> AppendOutcome:
         if len(self.role.others_in_sync) + 1 < log.config.min_insync_replicas:

@@ -246,6 +246,19 @@ class ProducerStates:
             verification.widen(epoch, sequence)
         return verification
 
+    def next_verification(self, header: BatchHeader) -> Verification | None:
+        """The guard of a transaction after the one that this marker ends, whose epoch must be bumped.
+
+        Such a marker ends what was written in lower epochs.  A question of its own epoch, or one above, is of another
+        transaction, which has a marker of its own to come.
+        """
+        verification = self._verifying.get(header.producer_id)
+        return None if verification is None or verification.epoch < header.producer_epoch else verification
+
+    def resume_verification(self, producer_id: int, verification: Verification) -> None:
+        """Let a guard count again that a marker has voided: it was not its own."""
+        self._verifying[producer_id] = verification
+
     def check_verified(self, header: BatchHeader, guard: Verification | None) -> None:
         """Refuse a transactional batch that would begin a transaction its coordinator has not, or no longer, agreed to.
 

@@ -1,7 +1,7 @@
 """Whether a transaction may begin in a partition: what is remembered while its coordinator is asked.
 
-A marker that comes before the answer ends the question, so that a batch the coordinator agreed to before an abort is
-not appended after it, into a transaction that nobody would end (KIP-890).
+The transaction's marker, if it comes before the answer, ends the question, so that a batch the coordinator agreed to
+before an abort is not appended after it, into a transaction that nobody would end (KIP-890).
 """
 
 from millstream.model.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE

@@ -91,6 +91,40 @@ def test_a_batch_agreed_to_before_a_marker_is_not_taken_after_it(partition: Part
     assert partition.last_stable_offset == partition.high_watermark
 
 
+@pytest.mark.parametrize("following", [1, 2])
+def test_the_marker_of_the_transaction_before_leaves_the_next_one_its_guard(
+    partition: Partition, following: int
+) -> None:
+    """EndTxn is answered before its marker is written, so the next transaction may be asked for first."""
+    begin(partition)
+    first = data(epoch=following)
+    guard = partition.begin_verification(header_at(first), adds=True)
+    end(partition, epoch=1, transaction_version=2)
+    append(partition, first, guard)
+    assert (partition.last_stable_offset, partition.high_watermark) == (2, 3)
+    end(partition, epoch=following + 1, transaction_version=2)
+    with pytest.raises(ProtocolError) as refused:
+        append(partition, data(1, epoch=following), guard)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("epoch", "version", "code"), [(1, 0, "INVALID_TXN_STATE"), (2, 2, "INVALID_PRODUCER_EPOCH")])
+def test_a_transactions_own_marker_voids_its_guard_though_its_epoch_is_new_here(
+    partition: Partition, is_known: bool, epoch: int, version: int, code: str
+) -> None:
+    """Of version 1 the marker has the epoch of the records; of version 2, or where it fences, a higher one."""
+    if is_known:
+        begin(partition)
+        end(partition)
+    first = data(epoch=1)
+    guard = partition.begin_verification(header_at(first), adds=version == 2)
+    end(partition, epoch=epoch, transaction_version=version)
+    with pytest.raises(ProtocolError, match=code):
+        append(partition, first, guard)
+    assert partition.last_stable_offset == partition.high_watermark
+
+
 def test_a_guard_of_one_question_does_not_serve_another(partition: Partition) -> None:
     guard = partition.begin_verification(header_at(data()))
     assert partition.begin_verification(header_at(data())) is guard, "two batches that wait together ask once"
