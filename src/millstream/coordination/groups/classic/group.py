@@ -100,6 +100,7 @@ class ClassicGroup:
         #: Empty for a group that only keeps offsets.
         self.protocol_type: str = ""
         self.protocol_name: str | None = None
+        #: None without members, and with those that another protocol handed over, until they have met.
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         #: The member id behind each group.instance.id.
@@ -235,6 +236,11 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
+    def has_yet_to_meet(self) -> bool:
+        """Whether another protocol handed its members over, without what those had who did not come along."""
+        return bool(self.members) and self.leader_id is None
+
+    @property
     def has_everyone_joined(self) -> bool:
         return len(self.join_tickets) == len(self.members) and not self.pending
 
@@ -308,8 +314,6 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """See to it that the leader is one who joined; False when nobody did."""
-        if self.leader_id is None:
-            return False
         if self.leader_id not in self.join_tickets:
             joined = next((member_id for member_id in self.members if member_id in self.join_tickets), None)
             if joined is None:

@@ -182,7 +182,7 @@ class Joins:
         must_meet = {
             State.PREPARING: True,
             State.COMPLETING: not is_same,  # Else it only missed the answer.
-            State.STABLE: not is_same or member_id == group.leader_id,
+            State.STABLE: not is_same or group.leader_id in (None, member_id),
         }[group.state]
         if must_meet:
             group.change_protocols(member, protocols)

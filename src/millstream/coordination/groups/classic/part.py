@@ -69,14 +69,16 @@ class ClassicPart:
         self._joins = Joins(groups, settings, new_id, self._rebalances)
 
     def loaded(self, now_ms: int) -> Decision:
-        """Sessions begin anew, for nobody could be heard meanwhile; a group that is too large now must meet."""
+        """Sessions begin anew, for nobody could be heard meanwhile; whoever was to meet does, or is too many now."""
         turn = Turn(now_ms)
         size_max = self._settings().group_max_size
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 turn.timers += [group.session_timer(member) for member in group.members.values()]
-                if len(group.members) > size_max:
+                is_too_large = len(group.members) > size_max
+                if is_too_large:
                     self._report(f"group {group.group_id} has {len(group.members)} members, {size_max} are allowed")
+                if is_too_large or group.has_yet_to_meet:
                     self._rebalances.call(group, turn)
         return turn.decision()
 

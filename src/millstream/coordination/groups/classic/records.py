@@ -87,7 +87,8 @@ def _take_in(group: ClassicGroup, value: GroupMetadataValue, report: Callable[[s
     group.members = members
     group.instances = instances
     group.supporters = Counter(name for member in members.values() for name in member.protocols)
-    group.leader_id = value.leader if value.leader in members else next(iter(members), None)
+    is_missed = value.leader is not None and value.leader not in members
+    group.leader_id = next(iter(members), None) if is_missed else value.leader
     group.generation = value.generation
     group.protocol_type = value.protocol_type
     group.protocol_name = value.protocol

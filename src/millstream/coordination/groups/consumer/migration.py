@@ -128,12 +128,13 @@ def downgrade(draft: Draft, leaving: Collection[ConsumerMember], topics: Cluster
         draft.records.append(tombstone)
     for member_id in group.members:
         draft.timers += draft.timers_off(member_id)
-    draft.records.append(stable_record(classic, draft.now_ms))
     if is_called:
+        classic.leader_id = None  # By which the log tells of it, should the group be loaded before it has met.
         event = RebalanceWanted(group.group_id, "the last member of the consumer protocol is gone")
         draft.timers.append(Timer(("downgraded", group.group_id), 0, event))
     else:
         draft.timers += [classic.session_timer(member) for member in classic.members.values()]
+    draft.records.append(stable_record(classic, draft.now_ms))
     draft.report(f"group {group.group_id} goes on by the classic protocol")
 
 

@@ -108,6 +108,15 @@ def test_a_leader_who_is_not_there_does_not_lead(log: Log) -> None:
     assert log.group.leader_id == "b"
 
 
+def test_a_record_that_names_no_leader_is_of_a_group_that_has_yet_to_meet(log: Log) -> None:
+    log.take(value(row("b"), row("c"), leader=None))
+    assert (log.group.leader_id, log.group.has_yet_to_meet) == (None, True)
+    log.take(value(row("b"), row("c"), leader="c", generation=6))
+    assert not log.group.has_yet_to_meet
+    log.take(value(generation=7))
+    assert not log.group.has_yet_to_meet
+
+
 def test_a_member_without_readable_metadata_is_a_member_all_the_same(log: Log) -> None:
     odd = row("a")
     odd.subscription = b"?"

@@ -209,6 +209,45 @@ def test_the_last_new_member_leaves_a_classic_group_that_meets(stage: Stage) -> 
     assert [stage.answers[ticket].error_code for ticket in tickets] == [0, 0]
 
 
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_group_that_goes_back_meets_though_its_coordinator_moves(stage: Stage, is_called: bool) -> None:
+    """What the leaver had would otherwise be nobody's until something else has the group meet."""
+    guests = classic_group(stage, *TWO)
+    new = Consumer(stage, "new", "orders")
+    for _ in range(4):
+        new.beat()
+        for each in guests:
+            each.beat()
+    new.leave()
+    if is_called:
+        stage.advance(0)
+    stage.restart()
+    assert any_group(stage).state_name == "PreparingRebalance"
+    tickets = [stage.begin(each.join_request()) for each in guests]
+    answers = [stage.answers.pop(ticket) for ticket in tickets]
+    assert [(each.error_code, len(each.members)) for each in answers] == [(0, 2), (0, 0)]
+    stage.restart()
+    assert any_group(stage).state_name == "PreparingRebalance", "it has no assignment yet"
+
+
+def test_who_joins_a_group_that_went_back_meets_the_others(stage: Stage) -> None:
+    """Even before it is called together, and though the member says nothing new."""
+    first, second = classic_group(stage, *TWO)
+    new = Consumer(stage, "new", "orders")
+    new.beat()
+    new.leave()
+    classic = any_group(stage)
+    assert isinstance(classic, ClassicGroup)
+    for at, guest in enumerate((second, first)):
+        request = guest.join_request()
+        told = classic.members[guest.member_id].protocols
+        request.protocols = [JoinGroupRequestProtocol(name=name, metadata=data) for name, data in told.items()]
+        ticket = stage.begin(request)
+        stage.advance(0)
+        assert (ticket in stage.answers) == (at == 1)
+    assert classic.state is State.COMPLETING
+
+
 def test_a_group_loaded_after_going_up_and_down_is_the_same(stage: Stage) -> None:
     first, _ = classic_group(stage, *TWO)
     new = Consumer(stage, "new", "orders")
