@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as WirePartition
 
 from millstream.client.application import arguments
 from millstream.client.application.delivery import CONSUMER_PREFERENCES, CONSUMER_PROMISES, Delivery
-from millstream.client.application.errors import BadSetting, BadUse, PartitionsLost, translated
+from millstream.client.application.errors import BadSetting, BadUse, PartitionsLost, TransactionAborted, translated
 from millstream.client.application.intake import Assigned, Intake
 from millstream.client.application.reach import Quiet
 from millstream.client.application.record import Record, record_maker
@@ -264,31 +264,46 @@ class Consumer:
     # For transactions
 
     def progress(self) -> Progress:
-        """What was handed out since the last commit, and as which member; PartitionsLost when it is none any more."""
+        """What was handed out since the last commit, and as which member; PartitionsLost when it is none any more.
+
+        Whether it is committed is open from here on, and to ask for more is TransactionAborted, until
+        ``mark_committed`` or ``rewind``.
+        """
         self._check_group("commit")
-        self._intake.handed.fold(self._intake.handed.at)
+        handed = self._intake.handed
+        handed.fold(handed.at)
+        if handed.is_unsettled:
+            raise TransactionAborted(f"it is open what the group {self.group!r} has committed; it goes on from there")
         membership = self._wire.consumer_group_metadata()
         # Taken as no member's, the commit would not be checked at all: the group would let a zombie's pass.
-        if not self._wire.memberid() and self._intake.handed.spans:
+        # And what went to others would be missing from it, while its outputs may be in the transaction.
+        if handed.has_lost or (handed.spans and not self._wire.memberid()):
             raise PartitionsLost(f"the group {self.group!r} has moved on; its records will be handed out again")
-        return Progress(self._intake.handed.offsets(), membership)
+        handed.is_unsettled = bool(handed.spans)
+        return Progress(handed.offsets(), membership)
 
     def mark_committed(self) -> None:
         """The transaction has committed ``progress``."""
-        self._intake.handed.spans.clear()
+        self._intake.handed.settle()
 
-    def rewind(self, *, to_committed: bool = False) -> None:
-        """Hand out again what was not committed; asks the group where that begins if ``to_committed``."""
+    def rewind(self, *, to_committed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+        """Hand out again what was not committed; asks the group where that begins if ``to_committed`` or unsettled.
+
+        If it fails, all stays unsettled, for the next to try again.
+        """
+        if self._is_closed:
+            return  # It hands out nothing more.
         handed = self._intake.handed
         handed.fold(handed.at)
-        spans = handed.spans
-        handed.spans = {}
+        asks = to_committed or handed.is_unsettled
+        handed.is_unsettled = True
         held = self.assignment()
-        begins = {tp: span.first for tp, span in spans.items() if tp in held}
-        if to_committed and begins:
-            begins |= self.committed(*begins)
+        begins = {tp: span.first for tp, span in handed.spans.items() if tp in held}
+        if asks and begins:
+            begins |= self.committed(*begins, timeout_s=timeout_s)
         for (topic, partition), offset in begins.items():
             self._intake.seek(WirePartition(topic, partition, offset))
+        handed.settle()
 
     # Ending
 

@@ -31,6 +31,10 @@ class Handed:
         self.at = 0
         self.done = 0
         self.spans: dict[TopicPartition, Span] = {}
+        #: Whether a span went to another with its partition, and so cannot be committed together with the others.
+        self.has_lost = False
+        #: Whether it is open what of the spans is committed: nothing more may be, before the consumer is taken back.
+        self.is_unsettled = False
         #: Another one once the messages have changed: whoever walks along them must begin anew.
         self.turn = object()
 
@@ -42,8 +46,13 @@ class Handed:
         """Begin anew."""
         self.turn = object()
         self.messages.clear()
-        self.spans.clear()
+        self.settle()
         self.at = self.done = 0
+
+    def settle(self) -> None:
+        """Nothing that was handed out waits to be committed any more."""
+        self.spans.clear()
+        self.has_lost = self.is_unsettled = False
 
     def fold(self, upto: int) -> None:
         """Count the messages before this place into their spans, and let go of them."""
@@ -87,4 +96,6 @@ class Handed:
         """Forget all there is of some partitions: another has them now."""
         self.fold(self.at)
         self.drop(gone)
-        self.spans = {tp: span for tp, span in self.spans.items() if tp not in gone}
+        kept = {tp: span for tp, span in self.spans.items() if tp not in gone}
+        self.has_lost = self.has_lost or len(kept) < len(self.spans)
+        self.spans = kept

@@ -160,6 +160,8 @@ class Intake:
         self.handed.fold(self.handed.done)
         if self.delivery is not Delivery.AT_LEAST_ONCE or self.group is None or not self.handed.spans:
             return
+        if self.handed.is_unsettled:
+            return  # They hold what is still to be handed out again.
         offsets = self.handed.offsets()
         self.handed.spans.clear()
         try:

@@ -30,6 +30,8 @@ STEP_S = 0.5
 #: How long a step may be tried while brokers do not answer.
 PATIENCE_S = 120.0
 INTERRUPT_S = 1.0
+#: How long the group may be asked where a consumer goes on.
+REWIND_S = 30.0
 
 
 class Transaction:
@@ -55,7 +57,11 @@ class Transaction:
         self._step("taking the transactional id", lambda: self._wire.init_transactions(STEP_S), is_first=True)
 
     def commit(self) -> None:
-        """Commit, or raise TransactionAborted once it is aborted instead; Fenced when this producer can do no more."""
+        """Commit, or raise TransactionAborted once it is aborted instead; Fenced when this producer can do no more.
+
+        After Fenced or Unreachable it may be committed or not. The next transaction with the same consumer, of another
+        producer, is then aborted, and takes the consumer to what its group has committed.
+        """
         self._check_open()
         try:
             if self._consumer is not None:
@@ -74,15 +80,15 @@ class Transaction:
             self._consumer.mark_committed()
 
     def abort(self) -> None:
-        """Let nothing of it be seen, and take the consumer back to where the transaction began."""
+        """Let nothing of it be seen, and take the consumer back to where the transaction began, even if this fails."""
         self._check_open()
         self._producer._transaction = None
         try:
             self._step("aborting a transaction", lambda: self._wire.abort_transaction(STEP_S))
         finally:
             self._producer.forget_failures()
-        if self._consumer is not None:
-            self._consumer.rewind()
+            if self._consumer is not None:
+                self._consumer.rewind(timeout_s=min(self._patience_s, REWIND_S))
 
     def commit_offsets(self, consumer: Consumer) -> None:
         """Have this consumer's offsets committed with the transaction, as ``transaction(consumer)`` does."""

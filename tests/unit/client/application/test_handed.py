@@ -50,6 +50,17 @@ def test_forgetting_leaves_nothing_of_a_partition_that_another_has() -> None:
     assert [message.offset() for message in one.messages[one.at :]] == [1]
 
 
+def test_it_is_known_whether_anything_handed_out_was_forgotten_until_all_is_settled() -> None:
+    one = handed((A, 5), (B, 0))
+    one.at = 1
+    known = []
+    for gone in (B, A, B):
+        one.forget({gone})
+        known.append(one.has_lost)
+    one.settle()
+    assert [*known, one.has_lost] == [False, True, True, False]
+
+
 def test_a_consumer_that_commits_nothing_counts_nothing() -> None:
     one = Handed(is_counted=False)
     one.messages = handed((A, 5)).messages
