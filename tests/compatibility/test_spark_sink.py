@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from millstream.client.producing import ProducerId, init_producer_id, standings
+from millstream.client.transactions import fence
 from millstream.model.clock import SystemClock
 from millstream.pipelines.spark.sink import coordinator
 from millstream.pipelines.spark.sink.coordinator import standing_of
@@ -18,10 +19,14 @@ from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 from millstream.pipelines.spark.sink.protocol import (
     BatchFailed,
+    BatchLost,
     BatchOutdated,
+    Decide,
     Fate,
+    Plan,
     Transaction,
     abort_plan,
+    commit_plan,
     fate_of,
 )
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
@@ -58,14 +63,18 @@ class Sink:
         self.options: SinkOptions = sink_options({"kafka.bootstrap.servers": address, "topic": self.topic, **options})
         self.process: SinkProcess = sink_process(self.options)
 
-    def write(self, *values: bytes) -> Transaction:
+    def write(self, *values: bytes, batch: int = 0) -> Transaction:
         rows = pa.record_batch({"key": pa.array(values), "value": pa.array(values)})
-        done = write_rows(self.process, self.options, LAYOUT, self.query, iter([rows]), 0, True)
+        done = write_rows(self.process, self.options, LAYOUT, self.query, batch, iter([rows]), 0, True)
         assert done.transaction is not None
         return done.transaction
 
     def commit(self, batch: int, *mine: Transaction) -> None:
         self.process.run(self.process.driver(self.query).commit(batch, mine))
+
+    def decide(self, batch: int, *mine: Transaction) -> None:
+        """What a driver does that dies over the end of the batch."""
+        self.process.run(self.process.driver(self.query).carry_out(_up_to_decision(commit_plan(batch, mine))))
 
     def abort(self, batch: int, *mine: Transaction) -> None:
         self.process.run(self.process.driver(self.query).carry_out(abort_plan(batch, mine)))
@@ -78,21 +87,63 @@ class Sink:
         return values_of(self.address, self.topic)
 
 
+def _up_to_decision(plan: Plan) -> Plan:
+    answer: Any = None
+    while True:
+        step = plan.send(answer)
+        answer = yield step
+        if isinstance(step, Decide):
+            return
+
+
 @pytest.fixture
 def sink(address: str) -> Sink:
     return Sink(address)
 
 
-def test_a_batch_shows_when_it_is_committed_and_the_id_serves_the_next(sink: Sink) -> None:
+def test_a_batch_shows_when_it_is_committed_and_the_id_serves_the_one_after_the_next(sink: Sink) -> None:
     first = sink.write(b"a", b"b")
     assert sink.values() == []
     sink.commit(0, first)
     assert sink.values() == [b"a", b"b"]
-    second = sink.write(b"c")
-    assert second.id == first.id
+    second = sink.write(b"c", batch=1)
+    assert second.id != first.id, "it may have to be asked what became of the first"
     sink.commit(1, second)
-    assert sink.values() == [b"a", b"b", b"c"]
     assert (sink.fate(first), sink.fate(second)) == (Fate.COMMITTED, Fate.COMMITTED)
+    third = sink.write(b"d", batch=2)
+    assert third.id == first.id
+    sink.commit(2, third)
+    assert sink.values() == [b"a", b"b", b"c", b"d"]
+    assert (sink.fate(second), sink.fate(third)) == (Fate.COMMITTED, Fate.COMMITTED)
+
+
+def test_an_id_that_nothing_was_written_under_is_had_again_at_once(sink: Sink) -> None:
+    """Most tasks of a shuffle may have no rows, and each would have an id of its own."""
+    ids = set()
+    for _ in range(3):
+        assert write_rows(sink.process, sink.options, LAYOUT, sink.query, 0, iter(()), 0, True).transaction is None
+        ids.add(sink.write(b"a").id)
+    numbers = sorted(int(name.rsplit("/")[-1]) for name in ids)
+    assert numbers == list(range(numbers[0], numbers[0] + 3)), "none was passed over"
+
+
+def test_what_an_administrator_aborts_of_a_decided_batch_is_told_each_time(sink: Sink) -> None:
+    """Its driver died before the end, and somebody would not wait for the next: the records are gone."""
+    kept, gone = sink.write(b"a"), sink.write(b"b")
+    sink.decide(0, kept, gone)
+    sink.process.run(fence(sink.process.coordinators, gone.id))
+    for _ in range(2):
+        with pytest.raises(BatchLost, match=f"batch 0 was decided, and 1 of its 2 transactions .*{gone.id}"):
+            sink.commit(0, sink.write(b"a"), sink.write(b"b"))
+    assert (sink.fate(kept), sink.fate(gone)) == (Fate.COMMITTED, Fate.ABORTED)
+
+
+def test_a_decided_batch_that_comes_again_and_again_is_committed_once(sink: Sink) -> None:
+    """A worker that lived on writes it in vain each time, which must not be taken for the end of what was decided."""
+    sink.decide(0, sink.write(b"a"))
+    for _ in range(3):
+        sink.commit(0, sink.write(b"a"))
+    assert sink.values() == [b"a"]
 
 
 def test_a_batch_that_comes_again_is_recognised(sink: Sink) -> None:
@@ -175,7 +226,7 @@ def test_a_fence_holds_from_batch_to_batch_until_another_driver_comes(
 
     monkeypatch.setattr(coordinator, "init_producer_id", noted)
     for batch in range(3):
-        sink.commit(batch, sink.write(b"%d" % batch))
+        sink.commit(batch, sink.write(b"%d" % batch, batch=batch))
     assert len(fences) == 1
     another = SinkProcess(sink.options, uuid4().hex[:12], SystemClock())
     try:
@@ -210,7 +261,7 @@ def test_a_partition_that_is_new_is_found_when_a_row_names_it(sink: Sink) -> Non
     Topics(sink.address).grow(sink.topic, 4)
     rows = pa.record_batch({"partition": pa.array([3], pa.int32()), "value": pa.array([b"b"])})
     layout = Layout({"partition": 0, "value": 1})
-    done = write_rows(sink.process, sink.options, layout, sink.query, iter([rows]), 0, True)
+    done = write_rows(sink.process, sink.options, layout, sink.query, 1, iter([rows]), 0, True)
     assert done.transaction is not None
     sink.commit(1, done.transaction)
     assert {(record.partition, record.value) for record in records_of(sink.address, sink.topic)} >= {(3, b"b")}

@@ -1,5 +1,6 @@
 """Apache Kafka's own topics and log files through the same source: a driver's and a worker's code, without Spark."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.compatibility.apache_kafka import ApacheKafka
 from tests.pipelines.topics import Topics
 
 THEN_MS = 1_700_000_000_000
+MARKERS_TIMEOUT_S = 30
 
 
 def values(**options: str) -> list[bytes]:
@@ -36,7 +38,13 @@ def test_topics_and_log_files_of_apache_kafka_are_read(tmp_path: Path) -> None:
         committed = {"subscribe": topic, "kafka.isolation.level": "read_committed"}
         expected = [*everything[:300], b"yes", *everything[300:]]
         asked = {"kafka.bootstrap.servers": kafka.bootstrap}
-        assert values(**asked, **committed) == expected
+        deadline_s = time.monotonic() + MARKERS_TIMEOUT_S
+        while len(found := values(**asked, **committed)) < len(
+            expected
+        ):  # Kafka answers before its markers are written.
+            assert time.monotonic() < deadline_s, found
+            time.sleep(0.05)
+        assert found == expected
         moments = {"startingTimestamp": str(THEN_MS + 250), "endingTimestamp": str(THEN_MS + 260)}
         assert values(**asked, assign=f'{{"{topic}": [0]}}', **moments) == everything[250:260]
     (folder,) = {found.parent.parent for found in tmp_path.rglob(f"{topic}-0/*.log")}

@@ -8,7 +8,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from millstream.pipelines.spark.source import COLUMNS, HEADERS
+from millstream.pipelines.spark.options import batch_options
+from millstream.pipelines.spark.planning import DataLost
+from millstream.pipelines.spark.source import COLUMNS, HEADERS, BatchReader, read_task
 from tests.pipelines.tables import load, offsets, places
 from tests.pipelines.topics import Topics
 from tests.pipelines.wiretap import Wiretap
@@ -207,3 +209,15 @@ def test_records_cut_by_retention_are_not_waited_for(spark: SparkSession, topics
     assert f"startingOffsets={gone}: partition {topic}-0 has offsets from 3 to 5 only, not 1" in str(refusal.value)
     table = load(spark, topics.address, subscribe=topic, startingOffsets=gone, failOnDataLoss="false")
     assert offsets(table) == [3, 4]
+
+
+def test_a_topic_that_is_deleted_before_its_tasks_read_it_is_lost_data(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"])
+    asked = {"kafka.bootstrap.servers": topics.address, "subscribe": topic}
+    (strict,) = BatchReader(batch_options(asked)).partitions()
+    (lenient,) = BatchReader(batch_options({**asked, "failOnDataLoss": "false"})).partitions()
+    topics.delete(topic)
+    with pytest.raises(DataLost, match=f"partition {topic}-0 is gone; its records from offset 0 up to 1"):
+        list(read_task(strict))
+    assert list(read_task(lenient)) == []

@@ -1,5 +1,6 @@
 """``df.writeStream.format("millstream")``: batches that come out once, and once more where that was asked for."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,6 +14,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from millstream.client.cluster import Cluster
+from millstream.client.coordinators import Coordinators
+from millstream.client.transactions import list_transactions
+from millstream.client.wire import parse_addresses
 from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
@@ -34,6 +39,11 @@ def _start(frame: DataFrame, broker: BrokerProcess, checkpoint: Path, **options:
         .trigger(availableNow=True)
         .start()
     )
+
+
+async def _transactional_ids(address: str) -> list[str]:
+    async with Cluster(parse_addresses(address)) as cluster:
+        return [each.id for each in await list_transactions(Coordinators(cluster))]
 
 
 def _dies_once(
@@ -66,6 +76,21 @@ def test_a_stream_is_copied_batch_by_batch(
     topics.put(source, [b"more"])
     _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
     assert values_of(broker.address, target) == sorted([*values, b"more"])
+
+
+def test_a_stream_goes_by_few_transactional_ids_however_long_it_runs(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    """A worker takes one again after the next batch; brokers remember each for a week."""
+    source, target = topics.new(), topics.new()
+    topics.put(source, [b"%d" % number for number in range(10)])
+    frame = _stream(spark, broker, source, maxOffsetsPerTrigger="1").select("value")
+    query = _start(frame, broker, tmp_path / "c", topic=target)
+    query.awaitTermination()
+    assert len(values_of(broker.address, target)) == 10
+    ids = [name for name in asyncio.run(_transactional_ids(broker.address)) if f"/{query.id}/" in name]
+    workers = {name.rsplit("/", 1)[0] for name in ids}
+    assert len(ids) <= 2 * len(workers) < 10
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])

@@ -1,6 +1,7 @@
 """A topic read as a stream: how far each micro-batch goes, and where the next run takes over."""
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -91,6 +92,50 @@ class Seen:
         found = places(table)
         self.places += found
         self.batches.append(len(found))
+
+
+def test_a_new_stream_starts_at_the_latest_while_others_write(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic, seen, is_over = topics.new(), Seen(), threading.Event()
+    topics.put(topic, ["before"] * 5)
+
+    def write() -> None:
+        while not is_over.is_set():
+            topics.put(topic, ["x"])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    query = seen.start(load_stream(spark, topics.address, subscribe=topic, startingOffsets="latest"), tmp_path)
+    try:
+        seen.wait_for(query, 50)
+        is_over.set()
+        writer.join()
+        query.processAllAvailable()
+    finally:
+        is_over.set()
+        writer.join()
+        query.stop()
+    offsets = [offset for _, _, offset in seen.places]
+    assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    assert offsets[0] >= 5
+
+
+def test_a_topic_that_is_deleted_is_gone_for_a_stream_that_takes_losses(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    kept, deleted, seen = topics.new(), topics.new(), Seen()
+    topics.put(deleted, ["x"])
+    options = {"subscribePattern": f"{kept}|{deleted}", "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    query = seen.start(load_stream(spark, topics.address, **options), tmp_path)
+    try:
+        seen.wait_for(query, 1)
+        topics.delete(deleted)
+        topics.put(kept, ["y"])
+        seen.wait_for(query, 2)
+    finally:
+        query.stop()
+    assert seen.places == [(deleted, 0, 0), (kept, 0, 0)]
 
 
 def test_a_broker_that_is_killed_and_comes_back_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:

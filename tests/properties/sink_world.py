@@ -30,6 +30,7 @@ from millstream.pipelines.spark.sink.protocol import (
     commit_plan,
     fate_of,
     is_free,
+    reusable,
 )
 
 #: Work in atomic steps: each ``yield`` is a moment at which others may act, or at which this one dies.
@@ -58,8 +59,10 @@ class World:
     """What outlives every process: the coordinators' state, the decisions, and Spark's commit log."""
 
     tasks: int = 2
-    last_batch: int = 2
+    last_batch: int = 3
     two_phase: bool = True
+    #: Whether coordinators give the next epoch with each end, or leave the epoch as it is.
+    is_bumping: bool = True
     standings: dict[str, Standing] = field(default_factory=dict)
     parts: dict[Transaction, Part] = field(default_factory=dict)
     visible: list[Part] = field(default_factory=list)
@@ -77,7 +80,8 @@ class World:
         transaction = transaction._replace(is_two_phase=self.two_phase)
         if (found.state, found.producer_epoch) == (ONGOING, transaction.producer_epoch):
             state = "CompleteCommit" if is_commit else "CompleteAbort"
-            self.standings[transaction.id] = Standing(state, found.producer_id, found.producer_epoch + 1)
+            epoch = found.producer_epoch + self.is_bumping
+            self.standings[transaction.id] = Standing(state, found.producer_id, epoch)
             if is_commit:
                 self.visible.append(self.parts[transaction])
                 self.check()
@@ -91,6 +95,11 @@ class World:
         if not transaction.is_two_phase:
             self.end(transaction, is_commit=False)
 
+    def fence(self, transaction: Transaction) -> None:
+        """An administrator takes the id away, with InitProducerId: no trace stays of the abort before it."""
+        if fate_of(transaction, self.standings[transaction.id]) is Fate.OPEN:
+            self.standings[transaction.id] = Standing("Empty", 1, transaction.producer_epoch + 2)
+
     # What must hold at every moment, and at the end.
 
     def check(self) -> None:
@@ -100,8 +109,16 @@ class World:
             assert len(set(shown)) == len(shown), f"batch {batch} shows a part twice: {shown}"
 
     def check_committed(self, batch: int) -> None:
-        shown = {part.task for part in self.visible if part.batch == batch}
+        shown = self.shown(batch)
         assert shown == set(range(self.tasks)), f"batch {batch} is taken for done and shows only {shown}"
+
+    def check_losses(self) -> None:
+        """Whatever was told to be lost is."""
+        for batch in self.lost:
+            assert self.shown(batch) != set(range(self.tasks)), f"batch {batch} is there and was told to be lost"
+
+    def shown(self, batch: int) -> set[int]:
+        return {part.task for part in self.visible if part.batch == batch}
 
 
 @dataclass
@@ -226,18 +243,18 @@ class Worker:
         world.workers += 1
         self._world = world
         self._name = f"worker-{world.workers}"
-        self._ids: list[str] = []
+        self._uses: dict[str, int] = {}
 
     def write(self, part: Part) -> Generator[None, None, Transaction]:
         """Begin a transaction under a free id, write to it and leave it open."""
         world = self._world
-        for name in self._ids:
+        for name in reusable(self._uses, part.batch):
             yield
             if is_free(world.standings.get(name)):
                 break
         else:
-            name = f"{self._name}/{len(self._ids)}"
-            self._ids.append(name)
+            name = f"{self._name}/{len(self._uses)}"
+        self._uses[name] = part.batch
         yield
         before = world.standings.get(name)
         if before is not None and before.state == ONGOING:  # As InitProducerId does.

@@ -9,17 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.pipelines.spark.sink.protocol import (
+    NEVER,
     BatchLost,
     BatchOutdated,
     Decision,
     End,
     Fate,
+    ReadDecision,
     Standing,
     Transaction,
     abort_plan,
     commit_plan,
     fate_of,
     is_free,
+    reusable,
     settle_plan,
 )
 from tests.properties.sink_world import Driver, Keeper, Part, Process, Worker, World, committed, served
@@ -30,8 +33,12 @@ DRIVERS_MAX = 3
 class History:
     """Processes of a world, stepped, killed and started by chance."""
 
-    def __init__(self, world: World, chance: random.Random) -> None:
+    def __init__(
+        self, world: World, chance: random.Random, harm: Callable[[World, Transaction], None] = World.time_out
+    ) -> None:
         self.world = world
+        #: What befalls an open transaction now and then.
+        self._harm = harm
         self.chance = chance
         self.processes: list[Process] = []
         self.idle_workers: list[Worker] = []
@@ -80,7 +87,7 @@ class History:
         elif roll < 0.08:
             self.chance.choice(drivers).has_lost_commit = True
         elif roll < 0.10 and (found := self.world.open_ones()):
-            self.world.time_out(self.chance.choice(found))
+            self._harm(self.world, self.chance.choice(found))
         else:
             process = self.chance.choice(self.processes)
             for _ in range(self.chance.choice(self._strides)):
@@ -100,9 +107,11 @@ class History:
 
 
 @settings(max_examples=400, deadline=None)
-@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400), tasks=st.integers(1, 3))
-def test_every_batch_is_visible_once_and_whole_whatever_dies(seed: int, ticks: int, tasks: int) -> None:
-    history = History(World(tasks=tasks), random.Random(seed))
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400), tasks=st.integers(1, 3), is_bumping=st.booleans())
+def test_every_batch_is_visible_once_and_whole_whatever_dies(
+    seed: int, ticks: int, tasks: int, is_bumping: bool
+) -> None:
+    history = History(World(tasks=tasks, is_bumping=is_bumping), random.Random(seed))
     history.run(ticks)
     history.finish()
     world = history.world
@@ -123,15 +132,19 @@ def test_no_transaction_stays_open_after_the_last_commit(seed: int, ticks: int) 
 
 
 @settings(max_examples=200, deadline=None)
-@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400))
-def test_with_time_outs_a_batch_is_whole_or_loudly_lost(seed: int, ticks: int) -> None:
-    """No attempts are mixed, and what a time-out took between decision and end is never taken for done."""
-    history = History(World(two_phase=False), random.Random(seed))
+@given(seed=st.integers(0, 2**32), ticks=st.integers(0, 400), is_bumping=st.booleans(), is_by_hand=st.booleans())
+def test_with_time_outs_and_aborts_by_hand_a_batch_is_whole_or_loudly_lost(
+    seed: int, ticks: int, is_bumping: bool, is_by_hand: bool
+) -> None:
+    """No attempts are mixed, and what was aborted between decision and end is never taken for done."""
+    world = World(two_phase=is_by_hand, is_bumping=is_bumping)
+    history = History(world, random.Random(seed), World.fence if is_by_hand else World.time_out)
     history.run(ticks)
     history.finish()
-    for batch in range(1, history.world.committed_batch + 1):
-        if batch not in history.world.lost:
-            history.world.check_committed(batch)
+    for batch in range(1, world.committed_batch + 1):
+        if batch not in world.lost:
+            world.check_committed(batch)
+    world.check_losses()
 
 
 @settings(max_examples=100, deadline=None)
@@ -204,6 +217,20 @@ def _one_goes_on_under_its_fence(world: World) -> list[Process]:
     return [Process(goes_on()), Process(served(world, commit_plan(2, [_open(world, Worker(world), 2)])))]
 
 
+def _one_takes_ids_again(world: World) -> list[Process]:
+    """One driver falls asleep over a batch whose ids another's worker uses again by and by."""
+    worker = Worker(world)
+    mine = [_open(world, worker, 1)]
+
+    def goes_on() -> Generator[None, None, None]:
+        yield from served(world, commit_plan(1, mine))
+        for batch in (2, 3):
+            yield from served(world, commit_plan(batch, [_open(world, worker, batch)]))
+            world.check_committed(batch)
+
+    return [Process(served(world, commit_plan(1, mine))), Process(goes_on())]
+
+
 def _given_up_under_its_fence(world: World) -> list[Process]:
     """Spark gives a commit up that was to go on under the fence of the batch before."""
     keeper, mine = _kept(world), [_open(world, Worker(world), 2)]
@@ -233,6 +260,7 @@ def _settled_meanwhile(world: World) -> list[Process]:
         _two_attempts,
         _one_goes_on,
         _one_goes_on_under_its_fence,
+        _one_takes_ids_again,
         _given_up_under_its_fence,
         _aborted_by_another,
         _settled_meanwhile,
@@ -306,13 +334,21 @@ def test_a_decided_part_that_was_aborted_is_an_error_that_names_the_batch() -> N
     next(plan)
     plan.send(None)
     plan.send(Decision(7, (first,)))
-    try:
-        plan.send({first: Fate.ABORTED})
-    except BatchLost as lost:
-        assert "batch 7" in str(lost)
-        assert "q/a/0" in str(lost)
-    else:
-        raise AssertionError("the loss was not told")
+    assert plan.send({first: Fate.ABORTED}) == ReadDecision()
+    with pytest.raises(BatchLost, match=r"batch 7 .*q/a/0"):
+        plan.send(Decision(7, (first,)))
+
+
+def test_whoever_was_left_behind_is_told_of_that_and_not_of_a_loss() -> None:
+    """It fell asleep before the end of a batch; the ids were used again since, after another had committed it."""
+    first = Transaction("q/a/0", 1, 0)
+    plan = commit_plan(7, [])
+    next(plan)
+    plan.send(None)
+    plan.send(Decision(7, (first,)))
+    plan.send({first: Fate.ABORTED})
+    with pytest.raises(BatchOutdated, match="batch 7: batch 9 of this query is written already"):
+        plan.send(Decision(9))
 
 
 def test_what_a_coordinator_tells_of_a_transaction() -> None:
@@ -324,14 +360,37 @@ def test_what_a_coordinator_tells_of_a_transaction() -> None:
         Standing("CompleteCommit", 5, 3): Fate.COMMITTED,  # Ended by an older version, which leaves the epoch.
         Standing("CompleteAbort", 5, 4): Fate.ABORTED,
         Standing("PrepareEpochFence", 5, 4): Fate.ABORTED,
-        Standing("Empty", 5, 5): Fate.COMMITTED,  # Taken again by its worker, who had seen it committed.
-        Standing("Ongoing", 5, 5): Fate.COMMITTED,
+        Standing("Empty", 5, 5): Fate.ABORTED,  # An administrator took the id away.
+        Standing("Ongoing", 5, 5): Fate.ABORTED,  # It was used again, as is never done with one that may be decided.
+        Standing("CompleteCommit", 5, 6): Fate.ABORTED,
         Standing("Empty", 5, 3): Fate.ABORTED,  # It never began.
+        Standing("CompleteCommit", 5, 2): Fate.ABORTED,
         Standing("CompleteCommit", 6, 0): Fate.ABORTED,  # Somebody else's; better an error than a loss.
     }
     assert {found: fate_of(transaction, found) for found in table} == table
     assert fate_of(transaction, None) is Fate.ABORTED
     assert fate_of(transaction._replace(is_two_phase=True), None) is Fate.COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("uses", "batch", "expected"),
+    [
+        ({"a": 5}, 5, []),  # It comes again, and may be decided.
+        ({"a": 5}, 6, []),  # It was the last to be decided, and may come again.
+        ({"a": 5, "b": 6}, 6, []),
+        ({"a": 5, "b": 6}, 7, ["a"]),
+        ({"a": 5, "b": 6}, 5, []),  # As it goes where each batch has several versions.
+        ({"a": 50}, 70, []),  # Nobody knows of one in between, and versions may leave numbers out.
+        ({"a": 50, "b": 60}, 70, ["a"]),
+        ({"a": 5, "b": 6, "c": 7}, 3, []),
+        ({"a": NEVER, "b": 0}, 0, ["a"]),
+        ({"a": 0, "b": NEVER}, 1, ["b"]),
+    ],
+)
+def test_an_id_is_taken_again_only_when_the_last_decision_does_not_name_it(
+    uses: dict[str, int], batch: int, expected: list[str]
+) -> None:
+    assert reusable(uses, batch) == expected
 
 
 def test_an_id_is_taken_again_only_after_a_commit() -> None:

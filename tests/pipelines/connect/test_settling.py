@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from millstream.pipelines.connect.base import Batch
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.letters import Raw
 from millstream.pipelines.connect.spark import queries
@@ -36,7 +37,7 @@ def test_what_was_decided_is_committed_and_the_rest_taken_back_but_not_others_wo
     here = sink_process(options_of(old))
 
     def written(job: Job, value: bytes, checkpoint: str) -> None:
-        transaction = write_letters(job, [Raw(topic, None, value)], query_of(job, checkpoint), 0)
+        transaction = write_letters(job, [Raw(topic, None, value)], Batch(query_of(job, checkpoint), 0), 0)
         assert transaction is not None
         if value == b"decided":
             plan = commit_plan(0, [transaction])

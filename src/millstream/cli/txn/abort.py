@@ -1,6 +1,8 @@
 """Abort transactions that their producers do not end.
 
 By transactional id: the open transaction is aborted and its producer fenced.
+A query's (millstream-sink/...) may be decided, and its records are lost then:
+start the query again, and it ends them as it should.
 By its place in a partition: for one that its coordinator has forgotten, which
 holds up everyone who reads committed records there; see it with
 `millstream txn describe --topic orders --open`.

@@ -1,5 +1,6 @@
 """A micro-batch of a flow, in Spark's driver: its tasks pass stretches on, and then all of it counts, or none."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +63,8 @@ class Batches:
                 "an earlier time, and nobody can say what of its records is there already"
             )
         if decided < number:  # Else an earlier process wrote it.
-            rows = stretches.mapInArrow(functools.partial(pass_rows, self._work), "done string").collect()
+            work = dataclasses.replace(self._work, batch=number)
+            rows = stretches.mapInArrow(functools.partial(pass_rows, work), "done string").collect()
             done = [Done.from_text(row.done) for row in rows]
         self._is_first = False
         self._tell([loss for each in done for loss in each.losses])

@@ -64,6 +64,8 @@ class Work:
     target_bootstrap: str
     query: str
     timeout_ms: int
+    #: Which micro-batch it is.
+    batch: int = 0
 
     def options(self) -> SinkOptions:
         """The target, as the sink's protocol knows it."""
@@ -122,7 +124,7 @@ def pass_on(work: Work, stretches: Sequence[Stretch]) -> Done:
     if key not in _SOURCES:
         addresses = parse_addresses(work.source_bootstrap)
         _SOURCES[key] = Cluster(addresses, client_id=CLIENT_ID, timeout_s=work.timeout_ms / 1000)
-    task = _Task(here, _SOURCES[key], work.query)
+    task = _Task(here, _SOURCES[key], work)
     try:
         return here.run(task.run(stretches))
     except BaseException:
@@ -132,10 +134,10 @@ def pass_on(work: Work, stretches: Sequence[Stretch]) -> Done:
 
 
 class _Task:
-    def __init__(self, here: SinkProcess, source: Cluster, query: str) -> None:
+    def __init__(self, here: SinkProcess, source: Cluster, work: Work) -> None:
         self._here = here
         self._source = source
-        self._query = query
+        self._work = work
         self._transaction: Transaction | None = None
         self._sender: Sender | None = None
         self._beginning = asyncio.Lock()
@@ -271,7 +273,8 @@ class _Task:
     async def _begin(self) -> Sender:
         async with self._beginning:
             if self._sender is None:
-                self._transaction = await self._here.begin(self._query, timeout_ms=0, is_two_phase=True)
+                query, batch = self._work.query, self._work.batch
+                self._transaction = await self._here.begin(query, batch, timeout_ms=0, is_two_phase=True)
                 name, producer_id, epoch, _ = self._transaction
                 producer = ProducerId(producer_id, epoch)
                 self._sender = Sender(self._here.coordinators, producer, name)

@@ -8,7 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from millstream.client.partitions import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
@@ -69,11 +69,16 @@ ENDING_OFFSETS = Setting(
     check=NOT_EMPTY,
     doc="latest, or offsets as in startingOffsets. Batches only.",
 )
+MOMENT = replace(LONG, wanted="milliseconds since 1970, such as 1767225600000")
 STARTING_TIMESTAMP = Setting(
-    "startingTimestamp", LONG, default=0, check=at_least(0), doc="Milliseconds; the first record that is not older."
+    "startingTimestamp", MOMENT, default=0, check=at_least(0), doc="Milliseconds; the first record that is not older."
 )
 ENDING_TIMESTAMP = Setting(
-    "endingTimestamp", LONG, default=0, check=at_least(0), doc="Milliseconds; up to the first record that is not older."
+    "endingTimestamp",
+    MOMENT,
+    default=0,
+    check=at_least(0),
+    doc="Milliseconds; up to the first record that is not older.",
 )
 STARTING_BY_TIMESTAMP = Setting(
     "startingOffsetsByTimestamp",
@@ -268,6 +273,12 @@ class SourceOptions:
     reads_anew: bool
     #: None where nothing is known of the order of timestamps.
     disorder_max_ms: int | None
+
+    @property
+    def may_start_at_latest(self) -> bool:
+        """Whether where a stream starts may move with every record that comes."""
+        is_timed = self.starting.timestamp_ms is not None or self.starting.timestamps is not None
+        return self.strategy == "latest" if is_timed else LATEST in _places(self.starting)
 
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:

@@ -101,7 +101,7 @@ def split(whole: Iterable[Range], tasks_min: int = 0, records_max: int = 0) -> l
     pieces = list(whole)
     if records_max:
         pieces = [part for piece in pieces for part in _cut(piece, ceil(len(piece) / records_max))]
-    if tasks_min <= len(pieces):
+    if not pieces or tasks_min <= len(pieces):
         return pieces
     total = sum(map(len, pieces))
     parts = {piece: max(floor(tasks_min * len(piece) / total), 1) for piece in pieces}

@@ -28,6 +28,8 @@ _clusters: dict[tuple[str, str, int], BlockingCluster] = {}
 
 _BYTES_MAX = 1 << 30
 _WAIT_MS = 500
+#: For how long a topic is looked for before it is taken for gone.
+_GONE_AFTER_S = 1.5
 #: Small batches are joined until there is so much of them: each costs Spark as much as many rows.
 _HELD_BYTES = 1 << 20
 #: What is asked for at a time is not less than this, however many share it.
@@ -75,9 +77,13 @@ def _cluster_of(options: SourceOptions) -> BlockingCluster:
 async def fetch_from(
     cluster: Cluster, tp: TopicPartition, offset: int, *, stop: int, bytes_max: int, isolation: int
 ) -> Fetched:
-    """Batches from ``offset`` on, or the refusal OFFSET_OUT_OF_RANGE; whatever may pass is waited for."""
+    """Batches from ``offset`` on, or the refusal OFFSET_OUT_OF_RANGE; whatever may pass is waited for.
+
+    A topic that is gone is a ProtocolError, UNKNOWN_TOPIC_OR_PARTITION.
+    """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + cluster.timeout_s
+    gone_s = loop.time() + _GONE_AFTER_S
     while True:
         fault: Exception
         try:
@@ -100,6 +106,10 @@ async def fetch_from(
                 raise fault
         except (StaleMetadata, Unreachable, ConnectionLost) as error:
             fault = error
+        except ProtocolError as refusal:
+            if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or loop.time() >= gone_s:
+                raise
+            fault = refusal  # A broker that has just started may not know yet what there is.
         if loop.time() >= deadline_s:
             raise fault
         cluster.forget([tp.topic])
@@ -137,10 +147,17 @@ class _Fetcher:
                 if self._under_way is None:
                     self.begin()
                 assert self._under_way is not None
-                fetched = blocking.run(_result(self._under_way))
+                try:
+                    fetched = blocking.run(_result(self._under_way))
+                except ProtocolError as refusal:
+                    if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        raise
+                    self._under_way = None
+                    decoder.skip_to(self._after_the_end())
+                    continue
                 self._under_way = None
                 if fetched.error_code:
-                    decoder.skip_to(self._after_loss(fetched))
+                    decoder.skip_to(self._after_loss())
                     continue
                 before = decoder.position
                 places = decoder.survey(fetched.records, fetched.aborted)
@@ -164,16 +181,24 @@ class _Fetcher:
             isolation=self._options.isolation,
         )
 
-    def _after_loss(self, refused: Fetched) -> int:
+    def _after_loss(self) -> int:
         """Where to go on after an offset that is not there, unless that is an error."""
         tp, offset = self._tp, self._decoder.position
-        lost = DataLost(f"partition {tp} no longer has offset {offset}; the records up to {self._stop} were to be read")
-        if self._options.fails_on_data_loss:
-            raise lost
+        self._report(f"partition {tp} no longer has offset {offset}; the records up to {self._stop} were to be read")
         earliest = self._blocking.run(list_offsets(self._blocking.cluster, {tp: EARLIEST}))[tp].offset
-        _log.warning("partition %s: offsets from %d on are gone, it starts at %d", tp, offset, earliest)
         # Not before what is there but behind it: the log was cut, and the rest of the range with it.
         return min(earliest, self._stop) if earliest > offset else self._stop
+
+    def _after_the_end(self) -> int:
+        """Where to go on after a partition that is gone, unless that is an error."""
+        tp, offset = self._tp, self._decoder.position
+        self._report(f"partition {tp} is gone; its records from offset {offset} up to {self._stop} were to be read")
+        return self._stop
+
+    def _report(self, what: str) -> None:
+        if self._options.fails_on_data_loss:
+            raise DataLost(what)
+        _log.warning("data was lost: %s", what)
 
 
 async def _result(task: "asyncio.Task[Fetched]") -> Fetched:

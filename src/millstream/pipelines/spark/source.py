@@ -202,6 +202,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._seen: Offsets = {}
         self._last_trigger_s: float | None = None
+        #: Where a new stream starts, as Spark was told; it asks again when the first micro-batch runs.
+        self._initial: dict[str, Any] | None = None
+        #: Whether the next micro-batch may be the first of a new stream.
+        self._is_new = False
 
     @property
     def _here(self) -> Origin:
@@ -214,8 +218,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._origin.close()
 
     def initialOffset(self) -> dict[str, Any]:
-        partitions = self._here.partitions(self._options.selection, must_exist=True)
-        return planning.to_document(starting(self._here, self._options, partitions))
+        if self._initial is None:
+            partitions = self._here.partitions(self._options.selection, must_exist=True)
+            self._initial = planning.to_document(starting(self._here, self._options, partitions))
+            self._is_new = True
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
@@ -232,7 +239,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planning.to_document(self._seen) if self._seen else None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet."""
+        """How far the next micro-batch goes; no further than ``start`` when there is nothing to read yet.
+
+        The first of a stream that starts at the latest goes nowhere: with its end Spark writes down where the stream
+        starts. Were it to read anything, a driver that is killed meanwhile would start it at a latest that is later.
+        """
+        is_new, self._is_new = self._is_new, False
+        if is_new and start == self._initial and self._options.may_start_at_latest:
+            return start
         starts = planning.from_document(start)
         earliest, latest = self._bounds(starts)
         self._seen = latest
@@ -248,13 +262,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts, stops = planning.from_document(start), planning.from_document(end)
         new = stops.keys() - starts.keys()
         moved = {tp for tp in stops.keys() & starts.keys() if starts[tp] > stops[tp]}
+        if start == self._initial and self._options.may_start_at_latest:
+            moved.clear()  # The latest is a later one than when this micro-batch, the first, was planned.
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew. When
             # the batch was planned nothing of them was lost, or that was taken; by now something may be.
-            earliest = self._here.earliest(new | moved)
-            self._report(
-                planning.losses({tp: starts[tp] for tp in moved}, earliest, {tp: stops[tp] for tp in earliest})
-            )
+            earliest = self._here.earliest((new | moved).intersection(self._there()))
+            known = {tp: starts.get(tp, 0) for tp in moved | (new - earliest.keys())}
+            self._report(planning.losses(known, earliest, {tp: stops[tp] for tp in earliest}))
             starts |= earliest
         return packs_of(tasks_of(self._here, starts, stops, self._options), self._options)
 
@@ -278,7 +293,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is None:
                 earliest, latest = self._here.bounds(self._there())
             else:
-                earliest, latest = self._here.earliest(self._target), self._target
+                latest = {tp: self._target[tp] for tp in self._there() if tp in self._target}
+                earliest = self._here.earliest(latest)
             if all(tp in latest and start <= latest[tp] for tp, start in starts.items()):
                 break
         return earliest, latest

@@ -71,7 +71,7 @@ def test_options_that_tune_sparks_own_consumers_are_taken_and_left_alone() -> No
         ({"startingOffsets": '{"orders": 3}'}, "startingOffsets"),
         ({"endingOffsets": "earliest"}, "endingOffsets=earliest: a batch cannot end"),
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "a batch cannot end at the earliest"),
-        ({"startingTimestamp": "yesterday"}, "startingTimestamp=yesterday"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp=yesterday: must be milliseconds since 1970"),
         ({"startingTimestamp": "-5"}, "startingTimestamp=-5"),
         ({"startingOffsetsByTimestampStrategy": "nearest"}, "startingOffsetsByTimestampStrategy=nearest"),
         ({"minPartitions": "0"}, "minPartitions=0"),

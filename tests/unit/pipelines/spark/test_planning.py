@@ -128,3 +128,8 @@ def test_packs_hold_every_range_once_and_none_has_too_many_records_but_a_single_
     packs = packed(pieces, records_max)
     assert [piece for pack in packs for piece in pack] == pieces
     assert all(len(pack) == 1 or sum(map(len, pack)) <= records_max for pack in packs)
+
+
+def test_nothing_is_not_split() -> None:
+    assert split([], 4) == []
+    assert split([], 4, 10) == []

@@ -86,6 +86,41 @@ def test_a_stream_goes_from_its_start_to_what_there_is(log: Log) -> None:
     assert stream.reportLatestOffset() == at(12)
 
 
+def test_a_stream_from_the_latest_has_its_start_written_down_before_it_reads(log: Log) -> None:
+    stream = reader(log, startingOffsets="latest")
+    assert stream.initialOffset() == at(10)
+    log.put(2)
+    assert ask(stream, 10) == at(10), "the first micro-batch is empty"
+    assert stream.initialOffset() == at(10), "Spark asks again when it runs"
+    assert stream.partitions(at(10), at(10)) == []
+    assert ask(stream, 10) == at(12)
+
+
+def test_a_first_micro_batch_that_is_repeated_is_as_empty_though_the_latest_has_moved(log: Log) -> None:
+    log.put(3)
+    again = reader(log, startingOffsets="latest")
+    assert again.initialOffset() == at(13)
+    assert again.partitions(at(13), at(10)) == []
+    assert ask(again, 10) == at(13)
+
+
+def test_a_repeated_first_micro_batch_holds_nothing_up_where_nothing_has_come(log: Log) -> None:
+    again = reader(log, startingOffsets="latest")
+    assert again.initialOffset() == at(10)
+    assert again.partitions(at(10), at(10)) == []
+    assert ask(again, 10) == at(10)
+    log.put(1)
+    assert ask(again, 10) == at(11)
+
+
+def test_partitions_that_were_planned_for_and_are_gone_are_left_out_where_loss_is_taken(log: Log) -> None:
+    stream = reader(log, failOnDataLoss="false")
+    (task,) = stream.partitions(at(4), at(10) | {"gone": {"0": 3}})
+    assert isinstance(task, Task) and task.range.partition == TopicPartition("orders", 0)
+    with pytest.raises(DataLost, match="partition gone-0 is gone"):
+        reader(log).partitions(at(4), at(10) | {"gone": {"0": 3}})
+
+
 def test_a_limit_holds_unless_all_is_asked_for(log: Log) -> None:
     stream = reader(log, maxOffsetsPerTrigger="4")
     assert ask(stream, 0) == at(4)

@@ -11,7 +11,7 @@ from millstream.model.errors import ProtocolError
 from millstream.pipelines.connect.spark.assembly import group_prefix, queries_prefix
 from millstream.pipelines.connect.spark.leftovers import open_queries, settle
 from millstream.pipelines.spark.sink.coordinator import DECISIONS_TOPIC, Decisions, Driver, TakenOver
-from millstream.pipelines.spark.sink.protocol import BatchLost
+from millstream.pipelines.spark.sink.protocol import BatchLost, BatchOutdated
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Leftovers:
                 if await self._is_ended(name):
                     return
                 await asyncio.sleep(RETRY_S)
-        except BatchLost as error:
+        except (BatchLost, BatchOutdated) as error:
             logger.error("connector %s: %s", name, error)
         finally:
             del self._ending[name]

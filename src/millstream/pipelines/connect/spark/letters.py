@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from millstream.client.admin import NewTopic, Outcome, create_topics
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.pipelines.connect.base import Batch
 from millstream.pipelines.connect.errors import Misconfigured
 from millstream.pipelines.connect.job import Job
 from millstream.pipelines.connect.letters import Raw
@@ -52,18 +53,19 @@ def _refusal(outcome: Outcome, new: NewTopic) -> Misconfigured:
     return Misconfigured(f"{LETTERS_TOPIC.name}={new.name}: the topic cannot be made: {why}")
 
 
-def write_letters(job: Job, letters: Sequence[Raw], query: str, task: int) -> Transaction | None:
+def write_letters(job: Job, letters: Sequence[Raw], batch: Batch, task: int) -> Transaction | None:
     """Write them in a transaction that is left open, for whoever commits the batch."""
-    return _write(job, letters, query, task, EXACTLY_ONCE)
+    return _write(job, letters, batch, task, EXACTLY_ONCE)
 
 
 def send_letters(job: Job, letters: Sequence[Raw]) -> None:
     """Write them for good, now: the batch that they are of will not be committed."""
-    _write(job, letters, "", 0, AT_LEAST_ONCE)
+    _write(job, letters, Batch("", 0), 0, AT_LEAST_ONCE)
 
 
-def _write(job: Job, letters: Sequence[Raw], query: str, task: int, delivery: str) -> Transaction | None:
+def _write(job: Job, letters: Sequence[Raw], batch: Batch, task: int, delivery: str) -> Transaction | None:
     if not letters:
         return None
     options = options_of(job, delivery)
-    return write_rows(sink_process(options), options, _LAYOUT, query, chunks(letters), task, True).transaction
+    here, rows = sink_process(options), chunks(letters)
+    return write_rows(here, options, _LAYOUT, batch.query, batch.number, rows, task, True).transaction

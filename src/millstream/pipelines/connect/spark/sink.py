@@ -132,7 +132,7 @@ class SinkWriter(DataSourceStreamArrowWriter):
                 with suppress(Exception):  # That the connector ends is to be told in any case.
                     send_letters(self._job, task.letters())
             raise
-        return Taken(batch.query, parts, write_letters(self._job, task.letters(), batch.query, task.number))
+        return Taken(batch.query, parts, write_letters(self._job, task.letters(), batch, task.number))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = [message for message in messages if isinstance(message, Taken)]

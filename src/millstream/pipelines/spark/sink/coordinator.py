@@ -6,8 +6,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from millstream.client.admin import NewTopic, Resource, create_topics, describe_configs
-from millstream.client.cluster import RETRY_PAUSE_S, check_partition
+from millstream.client.admin import NewTopic, Resource, SettingValue, create_topics, describe_configs
+from millstream.client.cluster import RETRY_PAUSE_S, StaleMetadata, check_partition
 from millstream.client.coordinators import Coordinators, Kind
 from millstream.client.partitioner import partition_of
 from millstream.client.partitions import LATEST, READ_COMMITTED, fetch, list_offsets
@@ -46,6 +46,7 @@ from millstream.pipelines.spark.sink.protocol import (
 DECISIONS_TOPIC = "__millstream_sink_decisions"
 #: A decision is written and ended in one go; one that a dead driver left is out of the way after this.
 DECISION_TIMEOUT_MS = 10_000
+#: A query's decisions are in one of so many partitions, whatever is added to them later.
 DECISION_PARTITIONS = 4
 DECISION_REPLICAS_MAX = 3
 #: Small segments, compacted eagerly: whoever reads the decisions from their start reads little.
@@ -84,20 +85,44 @@ class Decisions:
         self._topic = topic
         self._positions: dict[TopicPartition, int] = {}
         self._known: dict[str, Decision] = {}
+        #: The topic was made here, or keeps what is written to it.
+        self._is_sound = False
 
     async def partition(self, query: str) -> TopicPartition:
-        """Where a query's decisions are; the topic is made if there is none."""
+        """Where a query's decisions are; the topic is made if there is none, and one that would lose them refused."""
         cluster = self._cluster
         try:
-            topic = await cluster.topic(self._topic)
+            await cluster.topic(self._topic)
         except ProtocolError as refusal:
             if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             [outcome] = await create_topics(cluster, [new_topic(self._topic, len(cluster.brokers))])
             if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcome.raise_if_refused()
-            topic = await cluster.topic(self._topic, is_new=True)
-        return TopicPartition(self._topic, partition_of(query.encode(), len(topic.partitions)))
+                self._is_sound = True
+            await cluster.topic(self._topic, is_new=True)
+        if not self._is_sound:
+            await self._check()
+        return TopicPartition(self._topic, partition_of(query.encode(), DECISION_PARTITIONS))
+
+    async def _check(self) -> None:
+        """ProtocolError for a topic in which decisions would not be found again, or not for ever."""
+        settings = await self._cluster.retrying([self._topic], self._settings)
+        policy = next((each.value for each in settings if each.name == "cleanup.policy"), None)
+        count = len((await self._cluster.topic(self._topic)).partitions)
+        why = unsound(self._topic, policy or "", count)
+        if why:
+            self._cluster.forget([self._topic])  # It is looked at again when somebody has seen to it.
+            raise ProtocolError(ErrorCode.INVALID_CONFIG, why)
+        self._is_sound = True
+
+    async def _settings(self) -> list[SettingValue]:
+        try:
+            return await describe_configs(self._cluster, Resource.TOPIC, self._topic)
+        except ProtocolError as refusal:
+            if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # A broker that has just started does not know it.
+                raise StaleMetadata(refusal.code, f"topic {self._topic!r}") from refusal
+            raise
 
     async def read(self, query: str) -> Decision:
         """The query's last decision among all that were committed before this call."""
@@ -146,6 +171,21 @@ def new_topic(name: str, brokers: int) -> NewTopic:
     replicas = max(1, min(DECISION_REPLICAS_MAX, brokers))
     settings = {**DECISION_SETTINGS, **({"min.insync.replicas": "2"} if replicas == DECISION_REPLICAS_MAX else {})}
     return NewTopic(name, DECISION_PARTITIONS, replicas, settings)
+
+
+def unsound(name: str, policy: str, partitions: int) -> str:
+    """Why decisions cannot be kept in a topic that was there, and what to do about it; empty when they can."""
+    if policy != DECISION_SETTINGS["cleanup.policy"]:
+        return (
+            f"topic {name!r} would lose decisions, for its cleanup.policy is {policy}: name another as decisionsTopic, "
+            f"or, if it is for nothing else, millstream topic alter {name} -c cleanup.policy=compact"
+        )
+    if partitions < DECISION_PARTITIONS:
+        return (
+            f"topic {name!r} has {partitions} partitions, and decisions need {DECISION_PARTITIONS}: name another as "
+            f"decisionsTopic, or millstream topic add-partitions {name} --total {DECISION_PARTITIONS}"
+        )
+    return ""
 
 
 def encoded(decision: Decision) -> bytes:

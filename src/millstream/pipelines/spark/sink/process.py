@@ -19,7 +19,7 @@ from millstream.pipelines.spark.sink.coordinator import (
     transactional_prefix,
 )
 from millstream.pipelines.spark.sink.options import SinkOptions
-from millstream.pipelines.spark.sink.protocol import EPOCH_MAX, Transaction, is_free
+from millstream.pipelines.spark.sink.protocol import EPOCH_MAX, NEVER, Transaction, is_free, reusable
 from millstream.pipelines.spark.workers import spare_collections
 
 T = TypeVar("T")
@@ -29,6 +29,8 @@ _UNUSED_TIMEOUT_MS = 60_000
 #: What a broker answers that does not do two phases, or not for us.
 _NO_TWO_PHASE = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 _ENDED = frozenset({"CompleteAbort", "Dead"})
+#: Of so many queries the ids are kept. A worker that writes for ever more of them, each a job, would keep all.
+_QUERIES_MAX = 64
 
 
 class _Key(NamedTuple):
@@ -67,7 +69,8 @@ class SinkProcess:
         self._nonce = nonce
         #: When it was last asked how many partitions a topic has.
         self._asked_s: dict[str, float] = {}
-        self._ids: dict[str, list[str]] = {}
+        #: By query, the transactional ids and for which batch each was used last.
+        self._ids: dict[str, dict[str, int]] = {}
         self._ids_made = 0
         self._has_two_phase = True
 
@@ -85,8 +88,9 @@ class SinkProcess:
         return self._drivers[query]
 
     def dismiss(self, query: str) -> None:
-        """Nobody will decide for this query any more."""
+        """Nobody will decide for this query any more, nor write."""
         self._drivers.pop(query, None)
+        self._ids.pop(query, None)
 
     def forget_if_old(self, topic: str, age_max_ms: int) -> None:
         """Have a topic looked up again that may have been widened: else one worker would go on as if it were not."""
@@ -95,12 +99,12 @@ class SinkProcess:
             self.coordinators.cluster.forget([topic])
             self._asked_s[topic] = now_s
 
-    async def begin(self, query: str, *, timeout_ms: int, is_two_phase: bool) -> Transaction:
-        """A transaction under an id of this process that is free, with nothing in it yet.
+    async def begin(self, query: str, batch: int, *, timeout_ms: int, is_two_phase: bool) -> Transaction:
+        """A transaction for a batch under an id of this process that is free, with nothing in it yet.
 
         Two-phase if that is wanted and to be had, else with the time-out, or the longest that the broker allows.
         """
-        name = await self._free_id(query)
+        name = await self._free_id(query, batch)
         if is_two_phase and self._has_two_phase:
             try:
                 producer = await init_producer_id(
@@ -120,14 +124,27 @@ class SinkProcess:
         producer = ProducerId(transaction.producer_id, transaction.producer_epoch)
         await end_transaction(self.coordinators, transaction.id, producer, is_commit=False)
 
-    async def _free_id(self, query: str) -> str:
-        names = self._ids.setdefault(query, [])
-        found = await free_ids(self.coordinators, names)
-        for name in list(names):
-            if is_free(found.get(name)):
-                return name
-            if found[name].state in _ENDED or found[name].producer_epoch >= EPOCH_MAX:
-                names.remove(name)  # It stays as it is, for whoever asks what became of it.
-        self._ids_made += 1
-        names.append(f"{transactional_prefix(query)}{self._nonce}/{self._ids_made}")
-        return names[-1]
+    def spare(self, query: str, transaction: Transaction) -> None:
+        """Nothing was written in it: its id may be had again at once."""
+        self._ids_of(query)[transaction.id] = NEVER
+
+    async def _free_id(self, query: str, batch: int) -> str:
+        uses = self._ids_of(query)
+        for name in reusable(uses, batch):
+            found = (await free_ids(self.coordinators, [name])).get(name)
+            if is_free(found):
+                break
+            if found is not None and (found.state in _ENDED or found.producer_epoch >= EPOCH_MAX):
+                del uses[name]  # It stays as it is, for whoever asks what became of it.
+        else:
+            self._ids_made += 1
+            name = f"{transactional_prefix(query)}{self._nonce}/{self._ids_made}"
+        uses[name] = batch
+        return name
+
+    def _ids_of(self, query: str) -> dict[str, int]:
+        """Those of a query; those of the query that wrote longest ago are forgotten for it. No id is made twice."""
+        uses = self._ids[query] = self._ids.pop(query, {})
+        if len(self._ids) > _QUERIES_MAX:
+            del self._ids[next(iter(self._ids))]
+        return uses

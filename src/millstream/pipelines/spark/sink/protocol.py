@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-#: Epochs that a transaction may be found under once it ended: its own, and those that its end or a fence put above it.
-_EPOCHS_OF_ITS_END = 2
+#: A worker's id under which nothing was written yet.
+NEVER = -1
 #: A transactional id is not used again beyond this, for one that has had all its epochs goes on under another
 #: producer id, and what became of its transactions could not be told any more.
 EPOCH_MAX = 30_000
@@ -21,7 +21,8 @@ EPOCH_MAX = 30_000
 ONGOING = "Ongoing"
 _COMMITS = frozenset({"PrepareCommit", "CompleteCommit"})
 _FREE = frozenset({"Empty", "CompleteCommit"})
-_ABORTS = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence", "Dead"})
+#: By how much a commit may raise its transaction's epoch: older coordinators leave it, newer ones give the next.
+_EPOCHS_OF_A_COMMIT = range(2)
 
 
 class Transaction(NamedTuple):
@@ -118,10 +119,7 @@ def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None =
     if last.batch >= batch:
         yield from _as_decided(last, batch, own)
         if last.batch > batch:
-            raise BatchOutdated(
-                f"batch {batch}: batch {last.batch} of this query is written already. Its checkpointLocation was "
-                "deleted or is an old copy, or another driver of the same query is ahead of this one"
-            )
+            raise _outdated(batch, last)
         return
     # By name and epoch: whoever gave one up that was not its own did not know whether it is two-phase.
     if not {each[:3] for each in own}.isdisjoint(each[:3] for each in last.given_up):
@@ -193,15 +191,28 @@ def _as_decided(last: Decision, batch: int, own: tuple[Transaction, ...]) -> Pla
 
 
 def _carry_out(decision: Decision) -> Plan:
+    """Commit what was decided; BatchLost where it is the last decision, and a part of it was not committed."""
     if not decision.transactions:
         return
     fates: Mapping[Transaction, Fate] = yield End(decision.transactions, is_commit=True)
     lost = {each for each in decision.transactions if fates[each] is not Fate.COMMITTED}
-    if lost:
-        raise BatchLost(
-            f"batch {decision.batch} was decided, and {len(lost)} of its {len(decision.transactions)} transactions "
-            f"were aborted before they could be committed ({_named(lost)}): their records are lost"
-        )
+    if not lost:
+        return
+    # Once a later batch is decided, workers take these ids again, and what became of this one is not to be seen.
+    last: Decision = yield ReadDecision()
+    if last.batch > decision.batch:
+        raise _outdated(decision.batch, last)
+    raise BatchLost(
+        f"batch {decision.batch} was decided, and {len(lost)} of its {len(decision.transactions)} transactions "
+        f"were aborted before they could be committed ({_named(lost)}): their records are lost"
+    )
+
+
+def _outdated(batch: int, last: Decision) -> BatchOutdated:
+    return BatchOutdated(
+        f"batch {batch}: batch {last.batch} of this query is written already. Its checkpointLocation was "
+        "deleted or is an old copy, or another driver of the same query is ahead of this one"
+    )
 
 
 def _named(transactions: set[Transaction]) -> str:
@@ -215,23 +226,34 @@ def _named(transactions: set[Transaction]) -> str:
 def fate_of(transaction: Transaction, found: Standing | None) -> Fate:
     """What became of a transaction whose id stands as ``found``; None when its coordinator has forgotten the id.
 
-    An id is taken for another transaction only after the one before was committed (``is_free``), so whatever has gone
-    on was. In doubt it counts as aborted: that is an error to somebody, and never a silent loss.
+    Of one that the last decision names, its id is not used again (``reusable``): it stands as its own end left it, or
+    as somebody did who ended it by hand. So nothing but a commit is one, and whatever is in doubt counts as aborted:
+    that is an error to somebody, and never a silent loss. Only what was two-phase and is forgotten counts as
+    committed, for it does not end by itself, and an open one is never forgotten.
     """
     if found is None:
         return Fate.COMMITTED if transaction.is_two_phase else Fate.ABORTED
-    if found.producer_id != transaction.producer_id or found.producer_epoch < transaction.producer_epoch:
+    if found.producer_id != transaction.producer_id:
         return Fate.ABORTED
     beyond = found.producer_epoch - transaction.producer_epoch
     if found.state == ONGOING and not beyond:
         return Fate.OPEN
-    if found.state in _ABORTS and beyond <= _EPOCHS_OF_ITS_END:
-        return Fate.ABORTED
-    return Fate.COMMITTED if beyond or found.state in _COMMITS else Fate.ABORTED
+    return Fate.COMMITTED if found.state in _COMMITS and beyond in _EPOCHS_OF_A_COMMIT else Fate.ABORTED
+
+
+def reusable(uses: Mapping[str, int], batch: int) -> list[str]:
+    """Which of a worker's ids no decision names that anybody may still have to carry out, while it writes ``batch``.
+
+    ``uses`` tells for which batch it last used each. A batch begins when the one before it is decided, whatever
+    number that has. So if the worker wrote for another one since, a later decision than that of the id's last use
+    was made. (A batch that comes again is not another: what it was made of may be decided.)
+    """
+    before = max((use for use in uses.values() if use < batch), default=NEVER)
+    return [name for name, use in uses.items() if use < before or use == NEVER]
 
 
 def is_free(found: Standing | None) -> bool:
-    """Whether a worker may begin another transaction under an id of its own.
+    """Whether a worker may begin another transaction under an id of its own that is reusable.
 
     Not while one is open, for it would be aborted, decided or not; and not after one was aborted, for that must stay
     to be seen.

@@ -74,16 +74,17 @@ def write_rows(
     options: SinkOptions,
     layout: Layout,
     query: str,
-    batches: Iterator[pa.RecordBatch],
+    batch: int,
+    rows: Iterator[pa.RecordBatch],
     first: int,
     is_two_phase: bool,
 ) -> Done:
-    """Write a task's rows and wait until all are acknowledged. On failure they are taken back."""
-    task = _Task(here, options, query, first, is_two_phase)
+    """Write a task's rows of a batch and wait until all are acknowledged. On failure they are taken back."""
+    task = _Task(here, options, query, batch, first, is_two_phase)
     try:
-        # Spark is busy with the first rows meanwhile. An id that is ready and that nothing is written under is free.
+        # Spark is busy with the first rows meanwhile. An id that is ready and that nothing is written under is spared.
         here.run(task.begin())
-        for table in gathered(batches, min(CHUNK_BYTES, options.buffer_bytes // 4)):
+        for table in gathered(rows, min(CHUNK_BYTES, options.buffer_bytes // 4)):
             here.run(task.write(layout.chunk(table, has_topic=bool(options.topic))))
         here.run(task.finish())
     except BaseException:
@@ -92,17 +93,22 @@ def write_rows(
         raise
     sender = task.sender
     if sender is None or not sender.records:
+        if task.transaction is not None:
+            here.spare(query, task.transaction)
         return Done(None, 0, 0)
     return Done(task.transaction, sender.records, sender.size_bytes)
 
 
 class _Task:
-    def __init__(self, here: SinkProcess, options: SinkOptions, query: str, first: int, is_two_phase: bool) -> None:
+    def __init__(
+        self, here: SinkProcess, options: SinkOptions, query: str, batch: int, first: int, is_two_phase: bool
+    ) -> None:
         self.transaction: Transaction | None = None
         self.sender: Sender | None = None
         self._here = here
         self._options = options
         self._query = query
+        self._batch = batch
         self._is_two_phase = is_two_phase and not options.transaction_timeout_ms
         self._router = Router(first, options.batch_bytes, options.record_bytes_max)
 
@@ -111,7 +117,10 @@ class _Task:
         here, options = self._here, self._options
         if options.is_exactly_once:
             self.transaction = await here.begin(
-                self._query, timeout_ms=options.transaction_timeout_ms, is_two_phase=self._is_two_phase
+                self._query,
+                self._batch,
+                timeout_ms=options.transaction_timeout_ms,
+                is_two_phase=self._is_two_phase,
             )
             name, producer_id, epoch, _ = self.transaction
             sending = Sending(ProducerId(producer_id, epoch), name, options.compression)

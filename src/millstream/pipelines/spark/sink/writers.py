@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from millstream.config.setting import SettingError
 from millstream.pipelines.spark.checkpoint import query_id as query_id_of
+from millstream.pipelines.spark.options import refuse
 from millstream.pipelines.spark.sink.coordinator import Driver
-from millstream.pipelines.spark.sink.options import SinkOptions, check_schema, sink_options
+from millstream.pipelines.spark.sink.options import APP_ID, SinkOptions, check_schema, sink_options
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
@@ -46,8 +47,15 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """The writer of ``df.writeStream``; in complete mode (``overwrite``) too, every result is appended."""
-    return StreamWriter(options, schema)
+    """The writer of ``df.writeStream``; in complete mode (``overwrite``) too, every result is appended.
+
+    SettingError for options or columns that will not do. Who writes is known here, and which batch it is: under a name
+    that another query may have had, its batches would be taken for written.
+    """
+    writer = StreamWriter(options, schema)
+    if app_id := writer.options.app_id:
+        refuse(APP_ID, app_id, "is for foreachBatch; a stream that is written directly goes by its checkpointLocation")
+    return writer
 
 
 class _Sink:
@@ -57,11 +65,25 @@ class _Sink:
         self.options: SinkOptions = sink_options(options)
         self.layout = Layout(check_schema(schema, self.options))
 
-    def _write(self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool) -> Written:
+    def _write(
+        self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool, batch: int | None = None
+    ) -> Written:
+        """Write a task's rows; for the micro-batch that it is of, where no other number is given."""
         context = TaskContext.get()
-        # Rows that may go anywhere go to another partition with each micro-batch, few as its tasks may be.
-        first = context.partitionId() + int(context.getLocalProperty(_BATCH_ID) or 0) if context is not None else 0
-        done = write_rows(sink_process(self.options), self.options, self.layout, query, rows, first, is_two_phase)
+        number, place = 0, 0
+        if context is not None:
+            number, place = int(context.getLocalProperty(_BATCH_ID) or 0), context.partitionId()
+        done = write_rows(
+            sink_process(self.options),
+            self.options,
+            self.layout,
+            query,
+            number if batch is None else batch,
+            rows,
+            # Rows that may go anywhere go to another partition with each micro-batch, few as its tasks may be.
+            place + number,
+            is_two_phase,
+        )
         return Written(query, done.transaction, done.records, done.size_bytes)
 
     def _commit(self, query: str, batch: int, mine: Sequence[Transaction]) -> None:
@@ -109,7 +131,7 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         # Two-phase only where somebody will come back: what a dead job leaves open must time out.
-        return self._write(self._query, iterator, is_two_phase=self._is_known)
+        return self._write(self._query, iterator, is_two_phase=self._is_known, batch=self._batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         mine = _transactions(_told(messages))
@@ -157,4 +179,4 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
 
     def named(self, query_id: str) -> str:
         """Who writes, where Spark gave the query this id."""
-        return self.options.writer or query_id
+        return query_id
