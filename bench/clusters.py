@@ -244,10 +244,16 @@ def _in_sync(admin: AdminClient, topic: str, partitions: int) -> list[list[int]]
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> Led:
-    """Who leads the partition now."""
+    """Who leads the partition now; waits for brokers that do not know it yet."""
     admin = _admin(cluster)
-    broker_id = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions[partition].leader
-    return Led(broker_id, cluster.nodes[broker_id].address)
+    deadline_s = time.monotonic() + _ADMIN_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        known = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+        if partition in known and known[partition].leader in cluster.nodes:
+            broker_id = known[partition].leader
+            return Led(broker_id, cluster.nodes[broker_id].address)
+        time.sleep(0.05)
+    raise TimeoutError(f"{topic}-{partition} has no leader after {_ADMIN_TIMEOUT_S} s")
 
 
 def controller_of(cluster: Cluster) -> int:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
@@ -64,7 +65,7 @@ def latencies_ms(spark: SparkSession, form: str, address: str, seconds: float) -
         sender = threading.Thread(target=_send, args=(address, source, over), daemon=True)
         sender.start()
         try:
-            return _receive(address, target, seconds)
+            return _receive(address, target, seconds, query)
         finally:
             over.set()
             sender.join()
@@ -84,7 +85,7 @@ def _send(address: str, topic: str, over: threading.Event) -> None:
     producer.flush(10)
 
 
-def _receive(address: str, topic: str, seconds: float) -> list[float]:
+def _receive(address: str, topic: str, seconds: float, query: StreamingQuery) -> list[float]:
     settings = {"bootstrap.servers": address, "group.id": "latency", "isolation.level": "read_committed"}
     consumer = Consumer({**settings, "fetch.wait.max.ms": 10, "log_level": 2})
     consumer.assign([Place(topic, number, OFFSET_END) for number in range(PARTITIONS)])
@@ -93,6 +94,8 @@ def _receive(address: str, topic: str, seconds: float) -> list[float]:
     while first_s is None or time.monotonic() < first_s + WARM_UP_S + seconds:
         message = consumer.poll(1.0)
         if message is None or message.error() is not None:
+            if not query.isActive:
+                raise RuntimeError(f"the query to measure has ended: {query.exception()}")
             continue
         now_s = time.monotonic()
         first_s = first_s or now_s
