@@ -43,10 +43,17 @@ def written(cluster: ClusterProcess, **config: str) -> Iterator[Load]:
 
 
 def controller_of(cluster: ClusterProcess) -> int:
-    with millstream.Admin(cluster.bootstrap) as admin:
-        controller = admin.cluster().controller
-    assert controller is not None
-    return controller
+    """The controller, once the broker that is asked is sure of it."""
+    named: list[int | None] = []
+
+    def is_named() -> bool:
+        with millstream.Admin(cluster.bootstrap) as admin:
+            named.append(admin.cluster().controller)
+        return named[-1] is not None
+
+    until("no controller is named", is_named)
+    assert named[-1] is not None
+    return named[-1]
 
 
 def leaders_of(cluster: ClusterProcess) -> dict[int, int | None]:

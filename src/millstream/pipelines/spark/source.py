@@ -4,7 +4,7 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 )
 
 from millstream.model.clock import Clock, SystemClock
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark import planning
 from millstream.pipelines.spark.cluster import ClusterOrigin
@@ -46,6 +47,8 @@ from millstream.pipelines.spark.reading import read_from_brokers, read_together
 from millstream.pipelines.spark.segments import DirectoryOrigin, read_from_segments
 from millstream.pipelines.spark.task import Pack, Task
 from millstream.pipelines.spark.workers import spare_collections
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -233,7 +236,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._here.latest(self._there())
+        self._target = self._of_those_there(self._here.latest)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return planning.to_document(self._seen) if self._seen else None
@@ -267,7 +270,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew. When
             # the batch was planned nothing of them was lost, or that was taken; by now something may be.
-            earliest = self._here.earliest((new | moved).intersection(self._there()))
+            earliest = self._of_those_there(lambda there: self._here.earliest((new | moved).intersection(there)))
             known = {tp: starts.get(tp, 0) for tp in moved | (new - earliest.keys())}
             self._report(planning.losses(known, earliest, {tp: stops[tp] for tp in earliest}))
             starts |= earliest
@@ -276,8 +279,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
 
-    def _there(self) -> list[TopicPartition]:
-        return self._here.partitions(self._options.selection, must_exist=False)
+    def _of_those_there(self, ask: Callable[[list[TopicPartition]], T], looks: int = _LOOKS) -> T:
+        """What ``ask`` finds of the partitions there are; it is asked again when one of them was deleted meanwhile."""
+        try:
+            return ask(self._here.partitions(self._options.selection, must_exist=False))
+        except ProtocolError as refusal:
+            if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or looks == 1:
+                raise
+        return self._of_those_there(ask, looks - 1)
 
     def _bounds(self, starts: Offsets) -> tuple[Offsets, Offsets]:
         """Where each partition begins and how far it can be read.
@@ -290,14 +299,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._here.rest()
                 if self._target is not None:
                     self.prepareForTriggerAvailableNow()
-            if self._target is None:
-                earliest, latest = self._here.bounds(self._there())
-            else:
-                latest = {tp: self._target[tp] for tp in self._there() if tp in self._target}
-                earliest = self._here.earliest(latest)
+            earliest, latest = self._of_those_there(self._bounds_of)
             if all(tp in latest and start <= latest[tp] for tp, start in starts.items()):
                 break
         return earliest, latest
+
+    def _bounds_of(self, there: list[TopicPartition]) -> tuple[Offsets, Offsets]:
+        if self._target is None:
+            return self._here.bounds(there)
+        latest = {tp: self._target[tp] for tp in there if tp in self._target}
+        return self._here.earliest(latest), latest
 
     def _checked(self, starts: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
         """Where to go on in every partition there is; DataLost when that is not where reading stopped."""

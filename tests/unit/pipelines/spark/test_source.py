@@ -1,15 +1,17 @@
 """How far each micro-batch goes, on real log files and a clock that the test moves."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
+from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
 from millstream.pipelines.spark.options import Selection, stream_options
-from millstream.pipelines.spark.planning import PACK_RECORDS, DataLost
+from millstream.pipelines.spark.planning import PACK_RECORDS, DataLost, Offsets
 from millstream.pipelines.spark.segments import DirectoryOrigin
 from millstream.pipelines.spark.source import StreamReader, read_task
 from millstream.pipelines.spark.task import Pack, Task
@@ -214,6 +216,58 @@ def test_a_topic_that_stays_away_is_lost_data(log: Log) -> None:
     stream._origin = Flickering(log, 5)
     with pytest.raises(DataLost, match="orders-0 is gone"):
         ask(stream, 7)
+
+
+class Vanishing(DirectoryOrigin):
+    """A directory of which one topic is deleted after it was seen, before its offsets are asked for."""
+
+    def __init__(self, log: Log, deleted: TopicPartition) -> None:
+        super().__init__(stream_options({"path": str(log.path), "subscribe": "orders"}))
+        self._deleted = deleted
+        self._is_seen = True
+
+    def partitions(self, selection: Selection, *, must_exist: bool) -> list[TopicPartition]:
+        found = super().partitions(selection, must_exist=must_exist)
+        return [*found, self._deleted] if self._is_seen else found
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return super().earliest(self._there(partitions))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return super().latest(self._there(partitions))
+
+    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+        return super().bounds(self._there(partitions))
+
+    def _there(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        asked = list(partitions)
+        if self._deleted in asked:
+            self._is_seen = False
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic 'gone'")
+        return asked
+
+
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_a_topic_deleted_between_two_questions_is_gone_like_any_other(log: Log, is_available_now: bool) -> None:
+    gone = TopicPartition("gone", 0)
+    for fails in ("true", "false"):
+        stream = reader(log, failOnDataLoss=fails)
+        stream._origin = Vanishing(log, gone)
+        if is_available_now:
+            stream.prepareForTriggerAvailableNow()
+        start = at(7) | {"gone": {"0": 1}}
+        if fails == "true":
+            with pytest.raises(DataLost, match="gone-0 is gone"):
+                stream.latestOffset(start, stream.getDefaultReadLimit())
+        else:
+            assert stream.latestOffset(start, stream.getDefaultReadLimit()) == at(10)
+
+
+def test_a_topic_deleted_while_its_micro_batch_is_planned_is_left_out_where_loss_is_taken(log: Log) -> None:
+    stream = reader(log, failOnDataLoss="false")
+    stream._origin = Vanishing(log, TopicPartition("gone", 0))
+    (task,) = stream.partitions(at(4), at(10) | {"gone": {"0": 3}})
+    assert isinstance(task, Task) and task.range.partition == TopicPartition("orders", 0)
 
 
 def test_what_a_new_partition_lost_before_a_replay_is_told(log: Log) -> None:
