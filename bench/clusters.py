@@ -257,6 +257,12 @@ def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> Led:
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that is controller now."""
+    """The broker that is controller now; waits for one to be named."""
     admin = _admin(cluster)
-    return int(admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).controller.id)
+    deadline_s = time.monotonic() + _ADMIN_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        controller = admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).controller
+        if controller is not None and controller.id in cluster.nodes:
+            return int(controller.id)
+        time.sleep(0.05)
+    raise TimeoutError(f"no controller is named after {_ADMIN_TIMEOUT_S} s")
