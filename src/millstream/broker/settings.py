@@ -73,10 +73,8 @@ class LiveSettings:
         return min(map(log.MIN_INSYNC_REPLICAS.parse, told), default=None)
 
     async def load_topics(self, topics: list[str]) -> None:
-        """Topics just came into being: read their values now, before their partitions are made."""
+        """Topics may just have come into being: read their values now, before their partitions are made."""
         await self._topics.load(topics)
-        for topic in topics:
-            self._resolved.pop(topic, None)
 
     async def refresh(self) -> None:
         """Catch up with every change that was made before the call."""

@@ -123,15 +123,29 @@ class ConfigCache:
         return self._overrides.values()
 
     async def load(self, names: Iterable[str]) -> None:
-        """Read these again now, without calling back: a topic's values come into being with it, unannounced."""
+        """Read these again now: a topic's values come into being with it, unannounced.
+
+        A change is called back here too.  Its notice, read later, finds nothing new.
+        """
+        async with self._reading:
+            await self._load(names)
+
+    async def _load(self, names: Iterable[str]) -> None:
+        """Take over the values of these; whoever does so first calls back, so that each change is told once."""
         names = list(names)
         nodes = await self._registry.get_many([OVERRIDES.path(self.kind, name) for name in names])
+        changed = []
         for name, node in zip(names, nodes, strict=True):
             overrides = OVERRIDES.decode(node.data, self.kind, name) if node is not None else {}
+            if overrides == self.get(name):
+                continue
+            changed.append(name)
             if overrides:
                 self._overrides[name] = overrides
             else:
-                self._overrides.pop(name, None)
+                del self._overrides[name]
+        for name in changed:
+            self._on_change(name)
 
     def forget(self, name: str) -> None:
         """Drop what is known of ``name``, which is gone; no call back."""
@@ -148,12 +162,8 @@ class ConfigCache:
                 names = await self._all_names()  # The first time, or notices were dropped before they were read.
             else:
                 names = set()
-            before = {name: self.get(name) for name in names}
-            await self.load(sorted(names))
+            await self._load(sorted(names))
             self._last_notice = notices[-1] if notices else None
-        for name in sorted(names):
-            if self.get(name) != before[name]:
-                self._on_change(name)
 
     async def _names_in(self, notices: Iterable[str]) -> set[str]:
         nodes = await self._registry.get_many([f"{CONFIG_CHANGES.path()}/{notice}" for notice in notices])

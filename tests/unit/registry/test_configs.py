@@ -121,6 +121,23 @@ async def test_a_new_topics_values_are_read_when_asked(tree: Tree) -> None:
     await topics.close()
 
 
+@on_every_backend
+async def test_a_change_that_is_read_before_its_notice_is_called_back_all_the_same(tree: Tree) -> None:
+    session = await tree.session()
+    await lay_out(session)
+    await put(session, TOPICS, "orders", a="1")
+    heard: list[str] = []
+    topics = TopicConfigs(session, heard.append)
+    await topics.refresh()  # Not started: no watch wakes it.
+    assert heard == ["orders"]
+    await put(session, TOPICS, "orders", a="2")
+    await topics.load(["orders", "without"])
+    assert topics.get("orders") == {"a": "2"}
+    assert heard == ["orders"] * 2
+    await topics.refresh()
+    assert heard == ["orders"] * 2
+
+
 def test_a_cache_that_slept_through_dropped_notices_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configs, "NOTICES_KEPT", 3)
 
