@@ -70,13 +70,15 @@ def _alter(
     epochs = epochs or dict.fromkeys(asked.new_isr, UNKNOWN_EPOCH)
     isr = tuple(epochs)
     everyone = dict.fromkeys((*before.isr, *before.eligible))
+    # The leader may not have heard yet that more must be in sync, and commits with fewer until it has.
+    least = min(asked.min_in_sync, min_in_sync(context, settings, key, partition.replicas))
     after = PartitionState(
         before.leader,
         before.leader_epoch,
         isr,
         context.epoch,
         is_recovering=bool(asked.leader_recovery_state),
-        eligible=eligible_after(everyone, isr, min_in_sync(context, settings, key, partition.replicas)),
+        eligible=eligible_after(everyone, isr, least),
     )
     is_same = (after.isr, after.is_recovering) == (before.isr, before.is_recovering)
     if not is_same:  # Else it is an earlier request, sent again: granted already.

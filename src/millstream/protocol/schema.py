@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transfor
 from millstream.protocol.types import Array, FieldType, FixedType, Records, SizedType
 
 VERSION_MAX: Final = 32767
+#: Tags from here on are ours.  Kafka's count up from 0, and whoever does not know a tag passes it over.
+OWN_TAGS: Final = 10_000
 
 _C = TypeVar("_C", bound=type)
 _MISSING: Final = object()

@@ -63,6 +63,7 @@ Records = SizedType("Records", "i", 4)
 Payload = Any
 
 INT32_MAX = 0x7FFF_FFFF
+INT32_MAX = 0x7FFF_FFFF
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 #: The authorized operations when the request did not ask for them.
 NOT_ASKED = -(2**31)

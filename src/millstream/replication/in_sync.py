@@ -124,6 +124,7 @@ class InSync:
     async def _ask(self, proposals: dict[Partition, Proposal]) -> None:
         topics: dict[Uuid, AlterPartitionTopic] = {}
         for partition, proposal in proposals.items():
+            assert partition.log is not None  # It was there in this turn, when the proposal was made.
             if partition.topic_id not in topics:
                 topics[partition.topic_id] = AlterPartitionTopic(topic_id=partition.topic_id, partitions=[])
             topics[partition.topic_id].partitions.append(
@@ -132,6 +133,7 @@ class InSync:
                     leader_epoch=proposal.leader_epoch,
                     new_isr_with_epochs=[BrokerState(broker_id=id_, broker_epoch=epoch) for id_, epoch in proposal.isr],
                     partition_epoch=proposal.partition_epoch,
+                    min_in_sync=partition.log.config.min_insync_replicas,
                 )
             )
         request = AlterPartitionRequest(

@@ -37,6 +37,7 @@ from millstream.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from millstream.protocol.types import INT32_MAX
 from millstream.registry.configs import change_overrides
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
@@ -408,9 +409,10 @@ class Cluster:
             self.printed.append(f"{outcome.partition}: {said}")
 
     async def do_isr(self, command: Command) -> None:
-        """isr PARTITION ID,ID… by=ID epoch=N version=N [past=ID] [unseen=ID]: a leader asks for this in-sync set.
+        """isr PARTITION ID,ID… by=ID epoch=N version=N [min=N] [past=ID] [unseen=ID]: a leader asks for this set.
 
-        ``past`` names a replica that the leader saw in an earlier life, or the leader itself if it has one.
+        ``min`` is how many must be in sync as the leader has heard.  ``past`` names a replica that the leader saw in an
+        earlier life, or the leader itself if it has one.
         """
         key, options = key_of(command.arguments[0]), command.options
         controller = self._active().controller
@@ -425,6 +427,7 @@ class Cluster:
             partition_index=key.partition,
             leader_epoch=int(options["epoch"]),
             partition_epoch=int(options["version"]),
+            min_in_sync=int(options.get("min", INT32_MAX)),
             new_isr_with_epochs=[
                 BrokerState(broker_id=number, broker_epoch=epoch_of(number))
                 for number in map(int, command.arguments[1].split(","))

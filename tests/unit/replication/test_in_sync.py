@@ -53,6 +53,7 @@ class Leader:
         (row,) = request.topics[0].partitions
         members = [state.broker_id for state in row.new_isr_with_epochs]
         self.asked.append(members)
+        assert row.min_in_sync == self.partition._log().config.min_insync_replicas
         await asyncio.sleep(self.takes_s)
         answer = self.answers.pop(0) if self.answers else ErrorCode.NONE
         if isinstance(answer, Exception):

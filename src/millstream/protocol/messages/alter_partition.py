@@ -1,10 +1,11 @@
 """AlterPartition (API 56): a leader asks the controller to change the ISR.  Flexible from the start.
 
-v2 names topics by id; v3 carries each replica's broker epoch, so that a stale one cannot join.
+v2 names topics by id; v3 carries each replica's broker epoch, so that a stale one cannot join.  Ours alone is
+``min_in_sync``: how many must be in sync for the leader to commit anything, as it has heard.
 """
 
-from millstream.protocol.schema import Request, Response, field, request, response, struct
-from millstream.protocol.types import Array, Int8, Int16, Int32, Int64, Uuid
+from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
+from millstream.protocol.types import INT32_MAX, Array, Int8, Int16, Int32, Int64, Uuid
 
 
 @struct
@@ -21,6 +22,7 @@ class AlterPartitionPartition:
     new_isr_with_epochs: list[BrokerState] = field(Array(BrokerState), "3+")
     leader_recovery_state: int = field(Int8)  # 0: recovered, 1: elected uncleanly
     partition_epoch: int = field(Int32)
+    min_in_sync: int = field(Int32, default=INT32_MAX, tag=OWN_TAGS)
 
 
 @struct
