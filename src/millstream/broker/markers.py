@@ -153,12 +153,26 @@ class Markers:
         """The broker that leads it, or that there is no such partition any more.
 
         A controller tells roles first, so we may coordinate already, or lead the partition itself, and know only what
-        the controller before told, or what was so before we were away.  What a view of today does not show is gone.
+        the controller before told, or what was so before we were away.  What a view of today does not show is gone,
+        unless our own part tells of more.
         """
         view, replicas = self._broker.cluster, self._broker.replicas
         state = view.leadership(*partition)
         if state is not None:
             return state.leader
         is_of_today = view.is_as_new_as(replicas.controller_epoch, replicas.told_epoch)
-        is_whole = is_of_today and TRANSACTION_STATE in view.topics and not replicas.of_topic(partition.topic)
+        is_whole = is_of_today and TRANSACTION_STATE in view.topics and not self._is_yet_to_be_shown(partition)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_whole else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _is_yet_to_be_shown(self, partition: TopicPartition) -> bool:
+        """Whether we have a part in the partition itself, or in a topic of that name which the view does not show.
+
+        A part in others of a topic that it does show tells nothing.  Where that one is being widened the view may be
+        late, but not for what is in a transaction: we add only what the view shows or what we lead, and one that
+        coordinated before us added nothing that the controller had not told us of before it gave us that part.
+        """
+        shown = self._broker.cluster.topics.get(partition.topic)
+        return any(
+            shown is None or part.topic_id != shown.topic_id or part.topic_partition == partition
+            for part in self._broker.replicas.of_topic(partition.topic)
+        )

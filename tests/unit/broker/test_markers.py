@@ -61,12 +61,24 @@ async def test_a_marker_that_the_replicas_do_not_take_in_time_is_to_be_written_a
     }
 
 
-def told(controller_epoch: int, broker_epoch: int) -> UpdateMetadataRequest:
-    """All that a controller says of a cluster in which there is only the transactions' own topic."""
-    state = UpdateMetadataPartitionState(partition_index=0, leader=0, isr=[0], replicas=[0])
-    topic = UpdateMetadataTopicState(topic_name=TRANSACTION_STATE, topic_id=b"t" * 16, partition_states=[state])
+def shown(name: str, topic_id: bytes, partitions: int) -> UpdateMetadataTopicState:
+    return UpdateMetadataTopicState(
+        topic_name=name,
+        topic_id=topic_id,
+        partition_states=[
+            UpdateMetadataPartitionState(partition_index=index, leader=1, isr=[1], replicas=[1])
+            for index in range(partitions)
+        ],
+    )
+
+
+def told(controller_epoch: int, broker_epoch: int, *topics: UpdateMetadataTopicState) -> UpdateMetadataRequest:
+    """All that a controller says of a cluster in which there are the transactions' own topic and these."""
     return UpdateMetadataRequest(
-        controller_epoch=controller_epoch, broker_epoch=broker_epoch, type=FULL, topic_states=[topic]
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        type=FULL,
+        topic_states=[shown(TRANSACTION_STATE, b"t" * 16, 1), *topics],
     )
 
 
@@ -92,3 +104,22 @@ async def test_a_topic_is_gone_only_when_the_controller_that_told_our_roles_does
     assert await outcome() is ErrorCode.NOT_LEADER_OR_FOLLOWER, "it is here, and yet to be shown"
     here.clear()
     assert await outcome() is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@on_virtual_time
+async def test_a_partition_that_a_topic_of_the_name_does_not_have_any_more_is_gone() -> None:
+    """The topic was made anew with fewer partitions, and this broker has a part in it."""
+    old, new, key = b"o" * 16, b"n" * 16, TopicPartition("orders", 5)
+    here: list[SimpleNamespace] = []
+    replicas = SimpleNamespace(controller_epoch=2, told_epoch=70, of_topic=lambda topic: here)
+    broker = SimpleNamespace(id=0, cluster=ClusterView(), replicas=replicas)
+
+    async def outcome(shown_id: bytes, part_id: bytes, part: int) -> ErrorCode:
+        here[:] = [SimpleNamespace(topic_id=part_id, topic_partition=TopicPartition("orders", part))]
+        broker.cluster.update(told(2, 70, shown("orders", shown_id, 3)))
+        order = WriteMarkers("tx", 7, 0, True, 0, 0, frozenset({key}))
+        return (await Markers(cast("Any", broker)).perform(order)).results[key]
+
+    assert await outcome(old, new, part=0) is ErrorCode.NOT_LEADER_OR_FOLLOWER, "the new topic is yet to be shown"
+    assert await outcome(new, new, part=5) is ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was widened, as we know ourselves"
+    assert await outcome(new, new, part=0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
