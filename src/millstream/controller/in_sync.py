@@ -81,11 +81,13 @@ def _alter(
         eligible=eligible_after(everyone, isr, least),
     )
     is_same = (after.isr, after.is_recovering) == (before.isr, before.is_recovering)
-    if not is_same:  # Else it is an earlier request, sent again: granted already.
-        if asked.partition_epoch < version:
-            decision.leads.append(Lead(key, (broker_id,)))  # The grant of an earlier request was lost on its way.
-            raise ProtocolError(ErrorCode.INVALID_UPDATE_VERSION)
+    if not is_same and asked.partition_epoch < version:
+        decision.leads.append(Lead(key, (broker_id,)))  # The grant of an earlier request was lost on its way.
+        raise ProtocolError(ErrorCode.INVALID_UPDATE_VERSION)
+    if not is_same:
         _check(context, key, partition, before, after, epochs)
+    if asked.partition_epoch == version:  # Else it is an earlier request, sent again: granted already.
+        # The same set is written too: an earlier request that is still on its way then comes too late.
         decision.changes.append(StateDecided(key, after))
         decision.announced.append(key)
         version += 1

@@ -15,7 +15,7 @@ NEVER_MS = -(2**62)
 #: A proposal that was refused is not made again sooner than this; one that is refused again waits twice as long.
 BACKOFF_MS = 100
 BACKOFF_MS_MAX = 5_000
-#: Refusals that say: nothing was changed, and no earlier attempt of the same proposal changed anything either.
+#: Refusals that say: this proposal changed nothing, and never will.
 NOT_DONE = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
 
@@ -167,20 +167,22 @@ class Leading:
     ) -> Proposal | None:
         """The set to ask for now, if another one than is known; from here on the watermark waits for all it names.
 
-        Who leaves and who joins is asked separately, so that one that may not join keeps nobody from leaving.
+        Who leaves and who joins is asked separately, so that one that may not join keeps nobody from leaving.  While it
+        is not known whether somebody joined, nobody else does: the set is asked for as it is, which settles it.
         """
         if self._proposal is not None or now_ms < self._not_before_ms:
             return None
         behind = self.laggards(own_end, now_ms, lag_ms_max)
         wanted = [replica for replica in self.isr if replica not in behind]
-        if not behind:
+        is_settled = self.maybe <= set(self.isr)
+        if not behind and is_settled:
             wanted += [
                 replica
                 for replica, follower in self.followers.items()
                 if self.may_join(replica, watermark) and now_ms - follower.seen_ms <= lag_ms_max
             ]
-        if len(wanted) == len(self.isr) and not behind and self.maybe <= set(self.isr):
-            return None  # Else the set is asked for as it is, to learn that those who may have joined did not.
+        if len(wanted) == len(self.isr) and not behind and is_settled:
+            return None
         epochs = {replica: follower.broker_epoch for replica, follower in self.followers.items()}
         epochs[self.broker_id] = broker_epoch
         self._proposal = Proposal(
@@ -201,13 +203,14 @@ class Leading:
     def refused(self, proposal: Proposal, code: ErrorCode, now_ms: int) -> None:
         """The controller did not take ``proposal`` over, or there is no telling whether it did.
 
-        Only where it certainly did not, the watermark no longer waits for those it named.  Whatever else the refusal
-        was, a later state of the partition is on its way here, or the next attempt finds a controller that answers.
+        Only where it certainly did not, the watermark no longer waits for those that would have joined.  Whatever else
+        the refusal was, a later state of the partition is on its way here, or the next attempt finds a controller that
+        answers.
         """
         if proposal is not self._proposal:
             return
         self._proposal = None
         if code in NOT_DONE:
-            self.maybe = frozenset()
+            self.maybe -= {replica for replica, _ in proposal.isr if replica not in self.isr}
         self._not_before_ms = now_ms + self._backoff_ms
         self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MS_MAX)

@@ -121,11 +121,22 @@ def test_until_its_fate_is_known_the_watermark_waits_for_one_that_may_join() -> 
     leader.refused(proposal, ErrorCode.NOT_CONTROLLER, 0)
     assert leader.high_watermark(6, 10, 1) == 6, "there is no telling what the controller did"
     assert propose(leader, watermark=6, end=10) is None, "it is too soon"
-    again = propose(leader, watermark=6, end=10, now_ms=BACKOFF_MS)
-    assert members(again) == [1, 2, 3]
-    assert again is not None
-    leader.refused(again, ErrorCode.INELIGIBLE_REPLICA, BACKOFF_MS)
+    as_it_is = propose(leader, watermark=6, end=10, now_ms=BACKOFF_MS)
+    assert members(as_it_is) == [1, 2]
+    assert as_it_is is not None
+    leader.refused(as_it_is, ErrorCode.INELIGIBLE_REPLICA, BACKOFF_MS)
+    assert leader.high_watermark(6, 10, 1) == 6, "the first may still be on its way"
+
+
+def test_one_that_was_refused_is_waited_for_no_more() -> None:
+    leader = leading(isr=(1, 2))
+    leader.followers[2].fetched(10, 10, 0)
+    leader.followers[3].fetched(6, 10, 0)
+    proposal = propose(leader, watermark=5, end=10)
+    assert proposal is not None
+    leader.refused(proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
     assert leader.high_watermark(6, 10, 1) == 10
+    assert members(propose(leader, watermark=5, end=10, now_ms=BACKOFF_MS)) == [1, 2, 3]
 
 
 def test_one_that_may_have_joined_and_is_gone_is_asked_after() -> None:
