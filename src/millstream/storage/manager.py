@@ -10,16 +10,12 @@ from millstream.model.errors import ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.model.workers import Workers
 from millstream.storage import trimming
-from millstream.storage.checkpoint import (
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    read_offsets,
-)
+from millstream.storage.checkpoint import HIGH_WATERMARKS, read_offsets
 from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
 from millstream.storage.flush import flush_together
 from millstream.storage.folders import partition_of, topic_id_in
+from millstream.storage.ledger import Ledger
 from millstream.storage.log import Log
 from millstream.storage.meta import PARTITION_METADATA, MetaProperties, encode_partition_metadata
 from millstream.storage.moving import FUTURE_SUFFIX, Copy, is_marked, mark_moved, mark_stayed
@@ -51,15 +47,17 @@ class Logs:
         self._logs: dict[TopicPartition, Log] = {}
         #: While directories are opened: logs that were being moved elsewhere.
         self._marked: list[Log] = []
-        self._checkpoints = 0
+        self._ledger = Ledger(lambda log: self._logs.get(log.topic_partition) is log)
         #: The broker's life, counted from its first; noted in every directory.
         self.life = 0
         #: Whether every directory holds all that was ever written to it; known once they are open.
         self.has_kept = False
         #: Told once of each directory that goes offline, in the midst of whatever found it out: note it, act later.
         self.on_failure: Callable[[LogDirectory], None] = _ignore
+        #: Told of each partition whose log is about to be new in a directory.
+        self.on_new: Callable[[TopicPartition], None] = _ignore
         for directory in self.directories:
-            directory.on_rollback = self._write_recovery_points
+            directory.on_rollback = self._ledger.write_recovery_points
             directory.on_failure = self._directory_failed
 
     # Opening and closing.
@@ -128,7 +126,7 @@ class Logs:
                 flush_together(directory, [log for log in logs if log.seal()])
                 for log in logs:
                     log.release()
-                self._write_offsets(directory, self._collect())
+                self._ledger.write(directory)
                 directory.mark_closed()
             except (OSError, ProtocolError) as error:
                 _log.error("%s could not be closed cleanly: %s", directory.path, error)
@@ -138,8 +136,7 @@ class Logs:
     def _load(self, directory: LogDirectory) -> None:
         files, path = directory.files, directory.path
         is_clean = directory.was_closed()
-        recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
-        starts = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
+        noted = self._ledger.read(directory)
         for name in files.list(path):
             if name.endswith((trimming.DELETE_SUFFIX, FUTURE_SUFFIX)):
                 directory.doom(f"{path}/{name}", 0)
@@ -147,10 +144,10 @@ class Logs:
             topic_partition = partition_of(name)
             if topic_partition is None:
                 continue
-            known = LastKnown(recovery_points.get(topic_partition, 0), starts.get(topic_partition, 0), is_clean)
+            point, start = noted.recovery_points.get(topic_partition, 0), noted.starts.get(topic_partition, 0)
             try:
-                topic_id = topic_id_in(files, f"{path}/{name}")
-                log = load_log(directory, topic_partition, topic_id, self._config_for(topic_partition.topic), known)
+                topic_id, config = topic_id_in(files, f"{path}/{name}"), self._config_for(topic_partition.topic)
+                log = load_log(directory, topic_partition, topic_id, config, LastKnown(point, start, is_clean))
             except NotADirectoryError:
                 continue
             if is_marked(log):
@@ -250,6 +247,7 @@ class Logs:
 
     def _set_aside(self, log: Log) -> None:
         del log.directory.logs[log.topic_partition]
+        self._ledger.left(log)
         if log.is_offline:
             return  # It cannot be moved; whoever opens the directory next finds it again.
         try:
@@ -271,6 +269,7 @@ class Logs:
             offline = next(directory for directory in self.directories if directory.failure is not None)
             raise offline.refusal()
         directory = min(online, key=lambda each: len(each.logs))
+        self._begin_anew(directory, topic_partition)
         log = self._left_behind(directory, topic_partition, topic_id, config)
         if log is None:
             log = Log(directory, topic_partition, config, topic_id)
@@ -278,6 +277,16 @@ class Logs:
         self.set_topic_id(log, topic_id)
         self._add(log)
         return log
+
+    def _begin_anew(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """Nothing that was noted of the partition may be taken for the truth about a log that is new here."""
+        try:
+            self._ledger.forget(directory, topic_partition)
+        except OSError as error:
+            raise directory.fail(error) from error
+        self.on_new(topic_partition)
+        if directory.failure is not None:
+            raise directory.refusal()
 
     def _left_behind(
         self, directory: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid, config: TopicConfig
@@ -310,6 +319,7 @@ class Logs:
         """Let a finished copy take its origin's place; the origin's files go in time."""
         origin, made = copy.origin, copy.log
         directory, topic_partition = made.directory, made.topic_partition
+        self._begin_anew(directory, topic_partition)
         self.set_topic_id(made, origin.topic_id)
         mark_moved(origin)
         try:
@@ -324,6 +334,7 @@ class Logs:
             raise refusal from error
         log.producers = origin.producers  # The same, and they know more than a snapshot tells.
         del origin.directory.logs[topic_partition], self._logs[topic_partition]
+        self._ledger.left(origin)
         self._add(log)
         origin.delete()
         return log
@@ -342,6 +353,7 @@ class Logs:
         for directory in self._online():
             twin = directory.logs.pop(topic_partition, None)
             if twin is not None:
+                self._ledger.left(twin)
                 twin.delete()
 
     # Work in the background, as often as the broker likes.
@@ -359,7 +371,7 @@ class Logs:
         moved = {id(log.directory): log.directory for log in due}
         for directory in self._online():
             if id(directory) in moved or directory.is_start_moved:
-                await self._write_offsets_async(directory, workers, {})
+                await self._ledger.write_async(directory, workers)
         return len(due)
 
     def retain(self, now_ms: int, upper: Callable[[TopicPartition], int]) -> int:
@@ -393,14 +405,14 @@ class Logs:
         """Write recovery points, log starts and high watermarks down, here and now."""
         for directory in self._online():
             try:
-                self._write_offsets(directory, self._collect(), high_watermarks)
+                self._ledger.write(directory, high_watermarks)
             except OSError as error:
                 directory.fail(error)
 
     async def checkpoint_async(self, high_watermarks: Mapping[TopicPartition, int], workers: Workers) -> None:
         """As ``checkpoint``, waiting for the disk in a thread."""
         for directory in self._online():
-            await self._write_offsets_async(directory, workers, high_watermarks)
+            await self._ledger.write_async(directory, workers, high_watermarks)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks that were written down last."""
@@ -409,59 +421,8 @@ class Logs:
             found |= read_offsets(directory.files, f"{directory.path}/{HIGH_WATERMARKS}")
         return found
 
-    def _collect(self) -> int:
-        """The number of a new state to be written."""
-        self._checkpoints += 1
-        return self._checkpoints
 
-    def _offsets_of(
-        self, directory: LogDirectory, high_watermarks: Mapping[TopicPartition, int]
-    ) -> list[tuple[str, dict[TopicPartition, int]]]:
-        logs = directory.logs
-        directory.is_start_moved = False
-        offsets = [
-            (RECOVERY_POINTS, {topic_partition: log.recovery_point for topic_partition, log in logs.items()}),
-            # Only what the files do not say themselves, as Kafka has it.
-            (
-                LOG_START_OFFSETS,
-                {
-                    topic_partition: log.start_offset
-                    for topic_partition, log in logs.items()
-                    if log.start_offset > log.segments[0].base_offset
-                },
-            ),
-        ]
-        if high_watermarks:
-            here = {
-                each: high_watermarks[each]
-                for each, log in logs.items()
-                if each in high_watermarks and self._logs.get(each) is log
-            }
-            offsets.append((HIGH_WATERMARKS, here))
-        return offsets
-
-    def _write_offsets(
-        self, directory: LogDirectory, version: int, high_watermarks: Mapping[TopicPartition, int] | None = None
-    ) -> None:
-        for name, offsets in self._offsets_of(directory, high_watermarks or {}):
-            directory.write_offsets(name, offsets, version)
-
-    async def _write_offsets_async(
-        self, directory: LogDirectory, workers: Workers, high_watermarks: Mapping[TopicPartition, int]
-    ) -> None:
-        version = self._collect()
-        try:
-            for name, offsets in self._offsets_of(directory, high_watermarks):
-                await workers.in_thread(directory.write_offsets, name, offsets, version)
-        except OSError as error:
-            directory.fail(error)
-
-    def _write_recovery_points(self, directory: LogDirectory) -> None:
-        points = {topic_partition: log.recovery_point for topic_partition, log in directory.logs.items()}
-        directory.write_offsets(RECOVERY_POINTS, points, self._collect())
-
-
-def _ignore(directory: LogDirectory) -> None:
+def _ignore(_: object) -> None:
     """Nobody wants to know."""
 
 

@@ -314,20 +314,6 @@ def test_a_damaged_meta_file_stops_the_start_in_one_line(tmp_path: Path) -> None
     assert MetaProperties(1, "c").encode()
 
 
-def test_checkpoints_are_written_and_read(tmp_path: Path) -> None:
-    logs = open_logs(OS, str(tmp_path / "a"), str(tmp_path / "b"))
-    for partition in range(2):
-        append(logs.create(tp(partition), TOPIC_ID, DEFAULTS), batch(9))
-    made(logs, tp(0)).advance_start(4)
-    marks = {tp(0): 9, tp(1): 7}
-    logs.checkpoint(marks)
-    assert logs.read_high_watermarks() == marks
-    assert (tmp_path / "a" / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 4\n"
-    assert (tmp_path / "b" / "replication-offset-checkpoint").read_text() == "0\n1\norders 1 7\n"
-    asyncio.run(logs.checkpoint_async({tp(0): 8}, Here()))
-    assert logs.read_high_watermarks()[tp(0)] == 8
-
-
 def test_a_start_that_advanced_is_kept_by_the_next_pass(tmp_path: Path) -> None:
     logs = open_logs(OS, str(tmp_path))
     log = made(logs)
@@ -345,14 +331,6 @@ def test_logs_are_flushed_when_it_is_time_and_the_point_is_written_down(tmp_path
     assert asyncio.run(logs.flush_due(NOW_MS, Here())) == 0
     assert asyncio.run(logs.flush_due(NOW_MS + 10_000, Here())) == 1
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
-
-
-def test_a_state_is_never_replaced_by_an_older_one(tmp_path: Path) -> None:
-    logs = open_logs(OS, str(tmp_path))
-    (directory,) = logs.directories
-    directory.write_offsets("x", {tp(0): 2}, 5)
-    directory.write_offsets("x", {tp(0): 1}, 4)
-    assert (tmp_path / "x").read_text() == "0\n1\norders 0 2\n"
 
 
 def test_retention_runs_over_every_log_and_forgets_silent_producers(tmp_path: Path) -> None:
