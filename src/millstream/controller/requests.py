@@ -235,7 +235,8 @@ def _stop_replica(context: Context, decision: Decision) -> Iterable[BrokerReques
         topics = wanted.setdefault(broker_id, {})
         topic = topics.get(key.topic)
         if topic is None:
-            topic = topics[key.topic] = StopReplicaTopicState(topic_name=key.topic)
+            topic_id = context.topics[key.topic].topic_id
+            topic = topics[key.topic] = StopReplicaTopicState(topic_name=key.topic, topic_id=topic_id)
         partition = context.partition(key)
         state = None if partition is None else partition.state
         epoch = -1 if state is None else state.leader_epoch

@@ -142,8 +142,8 @@ class Replicas:
                     partition_index=state.partition_index,
                     error_code=_code_of(
                         self._stop_one,
-                        topic.topic_name,
-                        state.partition_index,
+                        TopicPartition(topic.topic_name, state.partition_index),
+                        topic.topic_id,
                         state.leader_epoch,
                         state.delete_partition,
                     ),
@@ -211,12 +211,16 @@ class Replicas:
             assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
             return None
 
-    def _stop_one(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
+    def _stop_one(self, key: TopicPartition, topic_id: Uuid, leader_epoch: int, delete: bool) -> ErrorCode:
+        topic, index = key
         partitions = self._topics.get(topic, {})
         partition = partitions.get(index)
+        held = self._logs.get(key) if partition is None else partition
+        if held is not None and topic_id != held.topic_id and ZERO_UUID not in (topic_id, held.topic_id):
+            return ErrorCode.NONE  # An order that comes late: what it means is gone, and another has the name.
         if partition is None:
             if delete:  # It was stopped before, or its topic was doomed already when this broker started.
-                self._logs.delete(TopicPartition(topic, index))
+                self._logs.delete(key)
             return ErrorCode.NONE
         if 0 <= leader_epoch < partition.role.leadership.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -228,9 +232,9 @@ class Replicas:
             self._names.pop(partition.topic_id, None)
             self._metrics.forget(topic=topic)
         if delete:
-            self._logs.delete(partition.topic_partition)
+            self._logs.delete(key)
         else:  # It may be given a part again, in this life or the next.
-            self._high_watermarks[partition.topic_partition] = partition.watermark_to_keep
+            self._high_watermarks[key] = partition.watermark_to_keep
         return ErrorCode.NONE
 
 

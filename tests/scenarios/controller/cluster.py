@@ -149,6 +149,7 @@ class FakeBroker:
         self._print(f"{self.broker_id} StopReplica by {request.controller_id}")
         response = StopReplicaResponse()
         for topic in request.topic_states:
+            assert any(topic.topic_id), "a later topic of the name must not be meant"
             for state in topic.partition_states:
                 verb = "delete" if state.delete_partition else "stop"
                 key = TopicPartition(topic.topic_name, state.partition_index)

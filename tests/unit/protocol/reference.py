@@ -55,7 +55,7 @@ def reference_encode(fields: list[Line], message: Any, version: int, flexible: b
         value = getattr(message, line.name)
         if line.tag is None:
             out += _encode_value(line, line.type, value, version, flexible)
-        elif value not in (0, None, []):
+        elif value not in (0, None, [], bytes(16)):
             body = _encode_value(line, line.type, value, version, flexible)
             tagged.append(uvarint(line.tag) + uvarint(len(body)) + body)
     return out + uvarint(len(tagged)) + b"".join(tagged) if flexible else out

@@ -1,4 +1,7 @@
-"""LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown against a naive codec and Kafka 3.9's schemas."""
+"""LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown against a naive codec and Kafka 3.9's schemas.
+
+Tags from 10000 on are our own.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -92,6 +95,7 @@ topic_states []StopReplicaTopicState 3+
         partition_index int32 3+
         leader_epoch int32 3+
         delete_partition bool 3+
+    topic_id uuid 3+ tag=10000
 """,
     StopReplicaResponse: """
 error_code int16 0+

@@ -1,11 +1,12 @@
 """StopReplica (API 5): the controller tells a broker to stop replicas, and perhaps to delete them.
 
 v1 adds the broker epoch and groups by topic; v2 is flexible; v3 adds leader epochs and decides deletion for each
-partition; v4 says whether the controller is KRaft's.
+partition; v4 says whether the controller is KRaft's.  Ours alone is ``topic_id``: a topic that has its name since is not
+meant.
 """
 
-from millstream.protocol.schema import Request, Response, field, request, response, struct
-from millstream.protocol.types import Array, Bool, Int16, Int32, Int64, String
+from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
+from millstream.protocol.types import Array, Bool, Int16, Int32, Int64, String, Uuid
 
 
 @struct
@@ -31,6 +32,7 @@ class StopReplicaPartitionState:
 class StopReplicaTopicState:
     topic_name: str = field(String)
     partition_states: list[StopReplicaPartitionState] = field(Array(StopReplicaPartitionState))
+    topic_id: bytes = field(Uuid, "3+", tag=OWN_TAGS)
 
 
 @request(key=5, versions="0-4", flexible="2+")
