@@ -6,10 +6,14 @@ import pytest
 
 from millstream.broker.broker import Broker
 from millstream.broker.channels import BROKER_SOFTWARE
+from millstream.broker.cluster_view import FULL
+from millstream.controller.interface import EPOCH_DURING_DELETE
 from millstream.model.errors import ErrorCode
+from millstream.model.ids import TopicPartition
 from millstream.net.channel import Address, Connection, reach
 from millstream.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from millstream.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from millstream.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -18,6 +22,7 @@ from millstream.protocol.messages.leader_and_isr import (
 from millstream.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
+    StopReplicaResponse,
     StopReplicaTopicState,
 )
 from millstream.protocol.messages.update_metadata import (
@@ -94,6 +99,61 @@ def test_fault_4_an_order_of_an_earlier_controller_or_to_an_earlier_life_changes
                 assert answer.error_code == ErrorCode[f"STALE_{stale.upper()}_EPOCH"]
                 assert broker.replicas.find("orders", 0).role.leadership == leadership
                 assert broker.cluster.topics["orders"].partitions[0] == state
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_an_order_to_delete_that_comes_late_spares_a_topic_that_has_the_name_since() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network)
+        await cluster.start()
+        await create(await cluster.connect(1), "orders")
+        old_id = cluster.broker(1).cluster.topics["orders"].topic_id
+        name = DeleteTopicState(name="orders")
+        await (await cluster.connect(1)).call(DeleteTopicsRequest(topics=[name]), DeleteTopicsResponse)
+        await create(await cluster.connect(1), "orders")
+        for broker in cluster.running:
+            connection = await as_broker(network, broker.id)
+            new_id = broker.cluster.topics["orders"].topic_id
+            for topic_id in (old_id, new_id, old_id):  # While the new topic has its part, and after.
+                stop = StopReplicaPartitionState(leader_epoch=EPOCH_DURING_DELETE, delete_partition=topic_id == old_id)
+                order = StopReplicaRequest(
+                    controller_epoch=broker.replicas.controller_epoch,
+                    broker_epoch=broker.replicas.broker_epoch,
+                    topic_states=[
+                        StopReplicaTopicState(topic_name="orders", topic_id=topic_id, partition_states=[stop])
+                    ],
+                )
+                answer = await connection.call(order, StopReplicaResponse)
+                assert [row.error_code for row in answer.partition_errors] == [ErrorCode.NONE]
+                log = broker.logs.get(TopicPartition("orders", 0))
+                assert log is not None
+                assert log.topic_id == new_id
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_an_order_that_tells_everything_and_comes_again_ends_nothing_that_was_told_since() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network)
+        await cluster.start()
+        await create(await cluster.connect(1), "orders")
+        for broker in cluster.running:
+            connection = await as_broker(network, broker.id)
+            part = broker.replicas.find("orders", 0).role.part
+            for kind in (LeaderAndIsrRequest, UpdateMetadataRequest):
+                order: Any = kind(
+                    type=FULL,
+                    controller_epoch=broker.replicas.controller_epoch,
+                    broker_epoch=broker.replicas.broker_epoch,
+                )
+                answer = await connection.call(order, order.RESPONSE)
+                assert answer.error_code == ErrorCode.NONE
+            assert broker.replicas.find("orders", 0).role.part is part
+            assert "orders" in broker.cluster.topics
+            assert len(broker.cluster.brokers) == 3
         await cluster.stop()
 
     simulate(scenario)

@@ -40,6 +40,8 @@ class Orders:
         #: Set once this life of the broker has an epoch.  Until then orders wait, for they may be meant for the life
         #: before, which the registry still shows and which may have had more than is left.
         self.is_registered = asyncio.Event()
+        #: By its kind, the controller's and this broker's epoch of the latest order that told everything.
+        self._told_fully: dict[type[LeaderAndIsrRequest | UpdateMetadataRequest], tuple[int, int]] = {}
 
     async def follow(self, order: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead or follow each partition; one that tells everything ends the part in all that it does not name."""
@@ -54,9 +56,18 @@ class Orders:
             answer.topics += part.topics
             broker.cluster.hear(share)
             await asyncio.sleep(0)
-        if order.type == FULL:
-            await self.stop_replicas(self._unnamed(order))
+        if order.type == FULL and self._is_first(order):
+            broker.replicas.stop(self._unnamed(order))  # At once: no files are touched.
         return answer
+
+    def _is_first(self, order: LeaderAndIsrRequest | UpdateMetadataRequest) -> bool:
+        """Whether ``order`` is the first of its kind to tell this life of the broker everything, in this term.
+
+        One that comes again knows nothing of what was told since, and ends nobody's part.
+        """
+        epochs, latest = (order.controller_epoch, order.broker_epoch), self._told_fully.get(type(order), (-1, -1))
+        self._told_fully[type(order)] = max(epochs, latest)
+        return epochs > latest
 
     def _unnamed(self, order: LeaderAndIsrRequest) -> StopReplicaRequest:
         """The order to give up every partition that ``order`` does not name; their logs stay."""
@@ -111,6 +122,8 @@ class Orders:
         ]
         if fresh:  # Their settings came with them, unannounced, and are asked for here whether or not a replica is.
             await self._load(fresh)
+        if told.type == FULL and not self._is_first(told):
+            return UpdateMetadataResponse()
         named = {topic.topic_name for topic in told.topic_states}
         if told.type == FULL:
             named |= broker.cluster.topics.keys()
