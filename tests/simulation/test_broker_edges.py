@@ -51,6 +51,24 @@ def test_a_directory_that_is_offline_at_start_is_not_replaced_by_an_empty_one() 
     simulate(scenario)
 
 
+def test_the_cleaner_hears_of_logs_that_are_made_while_the_broker_starts() -> None:
+    """What it had noted of a log that is gone must not be taken for the truth about the one in its place."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        await machine.start()
+        await create(await machine.connect(), "orders")
+        await machine.stop()
+        machine.files.remove_tree("/data/a/orders-0")
+        machine.files.replace("/data/a/cleaner-offset-checkpoint", b"0\n1\norders 0 180\n")
+        broker = await machine.start()
+        assert broker.replicas.find("orders", 0).log is not None
+        assert machine.files.read("/data/a/cleaner-offset-checkpoint") == b"0\n0\n"
+        await machine.stop()
+
+    simulate(scenario)
+
+
 def test_nobody_is_served_before_the_broker_has_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it starts, a client waits for its answer, and is not told that its topic is unknown."""
     begin = Controller.start

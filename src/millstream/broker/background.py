@@ -10,7 +10,6 @@ from millstream.config import log, network
 from millstream.config.setting import Setting
 from millstream.metrics.metric import TURN_S
 from millstream.storage.cleaner import Cleaner
-from millstream.storage.log import Log
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -23,7 +22,10 @@ IDLE_CHECK_INTERVAL_MS = 5_000
 
 
 class Background:
-    """Jobs that come round again and again; one that fails is reported and tried again at its next turn."""
+    """Jobs that come round again and again; one that fails is reported and tried again at its next turn.
+
+    Made before the controller gives any order, for the cleaner must hear of every log that is new or cut.
+    """
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -36,8 +38,6 @@ class Background:
             broker.replicas.stable_offset,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        for directory in broker.logs.directories:
-            directory.on_cut = self._cut
 
     def start(self) -> None:
         """Begin every job of the table below."""
@@ -77,10 +77,6 @@ class Background:
         """Remove what retention no longer keeps; producers that fell silent are forgotten on the way."""
         marks = self._broker.replicas.high_watermarks()
         self._broker.logs.retain(self._broker.clock.now_ms(), lambda partition: marks.get(partition, 0))
-
-    def _cut(self, log: Log) -> None:
-        """A follower's log lost its end: what comes there instead is yet to be compacted."""
-        self._cleaner.truncated(log.topic_partition, log.end_offset)
 
     async def _compact(self) -> None:
         await self._cleaner.clean()

@@ -180,6 +180,7 @@ class Broker:
         self._undo.append(self.settings.close)
         self.lives = Lives(registry, self.id)
         self._open_logs(await self.lives.last())
+        background = Background(self)
         if is_new:
             adopted = await adoption.adopt(registry, self.id, self.logs)
             await self.settings.load_topics(adopted)
@@ -211,7 +212,6 @@ class Broker:
             self.logs.losses_are_known()
         self._let_clients_in()
         self._undo += [self.replication.stop, self.moves.stop]  # The first things to end.
-        background = Background(self)
         background.start()
         self._undo.append(background.stop)
         monitor = Monitor(self)

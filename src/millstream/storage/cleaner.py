@@ -31,7 +31,8 @@ _log = logging.getLogger(__name__)
 class Cleaner:
     """Compacts the logs whose policy says so; one that cannot be is reported once and left alone, the others go on.
 
-    ``stable_offset`` gives a partition's last stable offset, which is never above its high watermark.
+    ``stable_offset`` gives a partition's last stable offset, which is never above its high watermark.  From the first
+    moment on the cleaner hears of every log that is new or was cut, so it is made when the logs have been opened.
     """
 
     def __init__(
@@ -49,9 +50,13 @@ class Cleaner:
         self._random = random
         self._config = config
         self._stable_offset = stable_offset
-        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        #: Where each log's compaction stopped, by directory: as the files have it, or will have it next.
+        self._cleaned = {directory.path: _last_noted(directory) for directory in logs.directories}
         self._version = 0
         self._uncleanable: dict[TopicPartition, str] = {}
+        logs.on_new = self.forget
+        for directory in logs.directories:
+            directory.on_cut = self.truncated
 
     @property
     def uncleanable(self) -> Mapping[TopicPartition, str]:
@@ -81,13 +86,19 @@ class Cleaner:
                 put_off.add(log.topic_partition)
         return runs
 
-    def truncated(self, topic_partition: TopicPartition, end_offset: int) -> None:
-        """A log was cut: what is written behind ``end_offset`` from now on has never been compacted."""
-        log = self._logs.get(topic_partition)
-        if log is not None:
-            cleaned = self._checkpoint(log.directory)
-            if cleaned.get(topic_partition, 0) > end_offset:
-                cleaned[topic_partition] = end_offset
+    def truncated(self, log: Log) -> None:
+        """A log was cut: what is written behind its end from now on has never been compacted."""
+        cleaned = self._cleaned[log.directory.path]
+        if self._logs.get(log.topic_partition) is log and cleaned.get(log.topic_partition, 0) > log.end_offset:
+            cleaned[log.topic_partition] = log.end_offset
+            self._write(log.directory)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The partition is about to have a new log, of which nothing is true that was found out about another."""
+        self._uncleanable.pop(topic_partition, None)
+        for directory in self._logs.directories:
+            if self._cleaned[directory.path].pop(topic_partition, None) is not None:
+                self._write(directory)
 
     # Planning.
 
@@ -111,7 +122,7 @@ class Cleaner:
         return dirt_of(
             [_span(segment, log) for segment in log.segments],
             config,
-            checkpoint=self._checkpoint(log.directory).get(log.topic_partition),
+            checkpoint=self._cleaned[log.directory.path].get(log.topic_partition),
             start_offset=log.start_offset,
             end_offset=log.end_offset,
             stable_offset=self._bound(log),
@@ -159,14 +170,8 @@ class Cleaner:
         job = self._job(log, dirt)
         following = next(segment for segment in log.segments if segment.base_offset == job.end_offset)
         result = await self._workers.in_process(compact, job)
-        if not self._put_in_place(log, following, job, result):
+        if not self._put_in_place(log, following, job, result) or not await self._note(log, result.cleaned_to):
             return False
-        try:
-            # A checkpoint ahead of the segments it speaks of would have aborted records taken for committed ones.
-            await self._workers.in_thread(log.directory.files.sync_folder, log.folder)
-            await self._write_checkpoint(log, result.cleaned_to)
-        except OSError as error:
-            log.directory.fail(error)
         _log.info(
             "%s is compacted up to offset %d: %d of %d records stay, %d bytes read, %d written",
             log.topic_partition,
@@ -202,21 +207,52 @@ class Cleaner:
 
     # Where each log's compaction stopped.
 
-    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        known = self._checkpoints.get(directory.path)
-        if known is None:
-            known = read_offsets(directory.files, f"{directory.path}/{CLEANER_OFFSETS}")
-            self._checkpoints[directory.path] = known
-        return known
+    async def _note(self, log: Log, cleaned_to: int) -> bool:
+        """Write down how far a run came; False where the log was cut or removed meanwhile, or the disk failed."""
+        directory, cuts = log.directory, log.flusher.cuts
+        try:
+            # A checkpoint ahead of the segments it speaks of would have aborted records taken for committed ones.
+            await self._workers.in_thread(directory.files.sync_folder, log.folder)
+            if log.is_deleted or log.flusher.cuts != cuts:
+                return False  # What stands there now, if anything does, was not compacted.
+        except OSError as error:
+            if not log.is_deleted:
+                directory.fail(error)
+            return False
+        self._cleaned[directory.path][log.topic_partition] = cleaned_to
+        try:
+            await self._workers.in_thread(directory.write_offsets, *self._state(directory))
+        except OSError as error:
+            directory.fail(error)
+        return directory.failure is None
 
-    async def _write_checkpoint(self, log: Log, cleaned_to: int) -> None:
-        directory = log.directory
-        known = self._checkpoint(directory)
-        known[log.topic_partition] = cleaned_to
-        for gone in known.keys() - directory.logs.keys():
-            del known[gone]
+    def _write(self, directory: LogDirectory) -> None:
+        """Write down what has changed, here and now."""
+        if directory.failure is None:
+            try:
+                directory.write_offsets(*self._state(directory))
+            except OSError as error:
+                directory.fail(error)
+
+    def _state(self, directory: LogDirectory) -> tuple[str, dict[TopicPartition, int], int]:
+        """What there is to be written; those that are gone are left out."""
+        cleaned = self._cleaned[directory.path]
+        for gone in cleaned.keys() - directory.logs.keys():
+            del cleaned[gone]
         self._version += 1
-        await self._workers.in_thread(directory.write_offsets, CLEANER_OFFSETS, dict(known), self._version)
+        return CLEANER_OFFSETS, dict(cleaned), self._version
+
+
+def _last_noted(directory: LogDirectory) -> dict[TopicPartition, int]:
+    """Where compaction stopped, as written down last; at 0 for a log that ends before: a crash came upon its cut."""
+    if directory.failure is not None:
+        return {}
+    try:
+        noted = read_offsets(directory.files, f"{directory.path}/{CLEANER_OFFSETS}")
+    except OSError as error:
+        directory.fail(error)
+        return {}
+    return noted | {each: 0 for each, log in directory.logs.items() if noted.get(each, 0) > log.end_offset}
 
 
 def _span(segment: Segment, log: Log) -> SegmentSpan:

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import multiprocessing
-import os
-import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -14,105 +12,11 @@ from typing import Any
 
 import pytest
 
-from millstream.config.broker import BrokerConfig
 from millstream.model.ids import TopicPartition
 from millstream.model.records import ABORT, Record, encode_batch, encode_marker
 from millstream.storage.cleaner import Cleaner
-from millstream.storage.files import Buffer, OsFile, OsFiles
-from millstream.storage.log import Log
-from millstream.storage.manager import Logs
-from tests.simulation.files import MemoryFiles
-from tests.unit.storage.ground import (
-    NOW_MS,
-    TP,
-    Here,
-    SetClock,
-    append,
-    append_marker,
-    headers_of,
-    made,
-    open_logs,
-    records_of,
-)
-
-COMPACT: dict[str, Any] = {
-    "cleanup_compact": True,
-    "cleanup_delete": False,
-    "segment_bytes": 1_000,
-    "delete_retention_ms": 1_000,
-}
-
-
-class QuickFile(OsFile):
-    """A real file that does not wait for the disk."""
-
-    __slots__ = ()
-
-    def flush(self) -> None:
-        pass
-
-
-class QuickFiles(OsFiles):
-    """Real files; nothing here tests a power cut, and waiting for the disk is most of what the tests would do."""
-
-    def open(self, path: str, *, writable: bool = False, create: bool = False) -> OsFile:
-        file = super().open(path, writable=writable, create=create)
-        return QuickFile(path, os.dup(file.fileno()))
-
-    def replace(self, path: str, data: Buffer) -> None:
-        Path(path).write_bytes(data)
-
-    def sync_folder(self, path: str) -> None:
-        pass
-
-
-OS = QuickFiles()
-
-
-class Shipping(Here):
-    """Workers in place, to whom everything is sent as to another process; a test may meddle in between."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Any] = []
-        self.meanwhile: Callable[[], None] = lambda: None
-
-    async def in_process(self, function: Any, *args: Any) -> Any:
-        function, args = pickle.loads(pickle.dumps((function, args)))
-        self.jobs.append(args[0])
-        result = pickle.loads(pickle.dumps(function(*args)))
-        self.meanwhile()
-        return result
-
-
-class Ground:
-    """Logs in a folder with a cleaner beside them."""
-
-    def __init__(self, path: Path, settings: dict[str, str] | None = None, **changes: Any) -> None:
-        self.path = str(path)
-        self.clock = SetClock()
-        self.changes = {**COMPACT, **changes}
-        self.workers = Shipping()
-        self.config = BrokerConfig.load(None, settings or {}, {})
-        self.open()
-
-    def open(self) -> None:
-        self.logs: Logs = open_logs(OS, self.path, clock=self.clock, **self.changes)
-        self.cleaner = Cleaner(
-            self.logs, self.workers, self.clock, Random(5), lambda: self.config, lambda partition: 1 << 60
-        )
-
-    def reopen(self) -> None:
-        self.logs.close()
-        self.open()
-
-    def log(self, partition: int = 0) -> Log:
-        return made(self.logs, TopicPartition(TP.topic, partition), **self.changes)
-
-    def clean(self) -> int:
-        for log in self.logs:
-            log.flush()
-        return asyncio.run(self.cleaner.clean())
-
+from tests.unit.storage.cleaning import OS, Ground, content, fill, put
+from tests.unit.storage.ground import NOW_MS, TP, Here, append, append_marker
 
 GroundMaker = Callable[..., Ground]
 
@@ -136,26 +40,6 @@ def ground(make_ground: GroundMaker) -> Ground:
     return make_ground()
 
 
-def put(log: Log, *pairs: tuple[str, str | None], **fields: Any) -> None:
-    """Append a batch of keys and values."""
-    records = [Record(0, NOW_MS - 500, key.encode(), None if value is None else value.encode()) for key, value in pairs]
-    append(log, encode_batch(records, **fields))
-
-
-def fill(log: Log, rounds: int = 40, keys: int = 5) -> None:
-    for at in range(rounds):
-        put(log, *[(f"key-{key}", f"value-{at}" * 3) for key in range(keys)])
-
-
-def content(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Every record, read as a consumer reads: batch by batch, past the empty ones."""
-    found, offset = [], log.start_offset
-    while (piece := log.read(offset, 1 << 20, log.end_offset)) is not None:
-        found += [(r.offset, r.key, r.value) for r in records_of(piece) if r.offset >= offset]
-        offset = headers_of(piece.read())[-1].next_offset
-    return found
-
-
 def test_a_dirty_log_is_compacted_and_what_it_holds_is_the_same_for_readers(ground: Ground) -> None:
     log = ground.log()
     fill(log)
@@ -176,37 +60,6 @@ def test_readers_hold_on_to_what_they_are_reading(ground: Ground) -> None:
     before = piece.read()
     ground.clean()
     assert piece.read() == before
-
-
-def test_the_checkpoint_says_how_far_it_came_and_a_restart_goes_on_from_there(ground: Ground) -> None:
-    log = ground.log()
-    fill(log)
-    ground.clean()
-    cleaned_to = log.segments.active.base_offset
-    assert Path(ground.path, "cleaner-offset-checkpoint").read_text() == f"0\n1\norders 0 {cleaned_to}\n"
-    before = content(log)
-    ground.logs.close()
-    ground.open()
-    assert content(ground.log()) == before
-    assert ground.clean() == 0
-    fill(ground.log())
-    assert ground.clean() == 1
-    assert ground.workers.jobs[-1].first_dirty_offset == cleaned_to
-
-
-def test_the_checkpoint_is_not_ahead_of_the_segments_it_speaks_of() -> None:
-    files = MemoryFiles(Random(1))
-    files.make_folder("/data")
-    logs = open_logs(files, "/data", **COMPACT)
-    log = made(logs, **COMPACT)
-    fill(log)
-    log.flush()
-    cleaner = Cleaner(logs, Here(), SetClock(), Random(5), lambda: BrokerConfig.load(None, {}, {}), lambda _: 1 << 60)
-    with files.failing("replace", path="*cleaner-offset-checkpoint"):
-        asyncio.run(cleaner.clean())
-    compacted = [segment.path for segment in log.segments][:-1]
-    assert len(compacted) < 10
-    assert all(files.is_durable(path) for path in compacted)
 
 
 def test_a_half_done_swap_is_finished_at_open(ground: Ground) -> None:
@@ -338,17 +191,6 @@ def test_segments_that_retention_took_meanwhile_do_not_come_back(ground: Ground)
     assert log.segments[0].base_offset >= put_in_front - 10
     assert {key: value for _, key, value in content(log)} == latest
     assert not [name for name in OS.list(log.folder) if name.endswith(".cleaned")]
-
-
-def test_a_cut_log_is_dirty_from_the_cut_on(ground: Ground) -> None:
-    log = ground.log()
-    fill(log)
-    ground.clean()
-    log.truncate_to(50)
-    ground.cleaner.truncated(TP, log.end_offset)
-    fill(log)
-    ground.clean()
-    assert ground.workers.jobs[-1].first_dirty_offset <= 50
 
 
 def test_tombstones_go_after_their_time_once_there_is_new_dirt(ground: Ground) -> None:
