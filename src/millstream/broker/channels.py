@@ -155,7 +155,7 @@ class Line:
         try:
             return await connection.call(request, request.RESPONSE, timeout_s=timeout_s)
         except TimeoutError:
-            connection.close()  # Whatever is asked on it next would wait behind this.
+            connection.give_up()  # Whatever is asked on it next would wait behind this.
             raise
         except CorruptFrame as fault:
             connection.close()
@@ -182,7 +182,7 @@ class Line:
         if self._connecting is not None:
             self._connecting.cancel()
         if self._connection is not None:
-            self._connection.close()
+            self._connection.give_up()
 
     async def _connected(self, timeout_s: float) -> Connection:
         self.begin()

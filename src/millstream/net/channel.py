@@ -5,6 +5,7 @@ those in a hurry: whole frames, encoded beforehand and sent as often as wanted, 
 """
 
 import asyncio
+import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ _FIRST_VERSION = 3
 _LENGTH = struct.Struct(">i")
 _CORRELATION_AT = 8
 _SHORT = struct.Struct(">h")
+#: SO_LINGER: on, for no time at all.
+_AT_ONCE = struct.pack("ii", 1, 0)
 
 #: Called with an answer's frame, valid during the call, or with None when the connection was lost first.
 Answered = Callable[[memoryview | None], None]
@@ -192,6 +195,16 @@ class Connection(FramedPeer):
         version = min(_FIRST_VERSION - 1, self.versions[ApiVersionsRequest.API_KEY][1])
         answer = await self.call(ApiVersionsRequest(), ApiVersionsResponse, version=version, timeout_s=timeout_s)
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    def give_up(self) -> None:
+        """Cut the connection, and have what has not arrived yet arrive no more: it may be sent again another way.
+
+        A mere close would leave it to the system, which goes on sending for minutes.
+        """
+        sock = None if self.is_closed else self.transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.close()
 
     # What the peer underneath says.
 

@@ -9,6 +9,7 @@ import pytest
 from millstream.broker.channels import BROKER_SOFTWARE, BrokerChannels
 from millstream.broker.neighbours import Neighbour
 from millstream.net.channel import Address
+from millstream.net.network import TcpNetwork
 from millstream.net.peer import FramedPeer, Limits
 from millstream.protocol.codec import decode, encode
 from millstream.protocol.headers import decode_request_header, response_header
@@ -31,8 +32,13 @@ class Peer(FramedPeer):
     def __init__(self, silent: set[type[Any]], peers: list["Peer"]) -> None:
         super().__init__(asyncio.get_running_loop(), Limits(1 << 20))
         self.asked: list[Any] = []
+        self.lost: asyncio.Future[Exception | None] = self.loop.create_future()
         self._silent = silent
         peers.append(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.set_result(error)
+        super().connection_lost(error)
 
     def frame_received(self, frame: memoryview) -> None:
         header = decode_request_header(frame)
@@ -56,6 +62,7 @@ class Ground:
         self.silent: set[type[Any]] = set()
         self.peers: list[Peer] = []
         self.epoch = 10
+        self.address = Address(HOST, PORT)
         self.refused: list[tuple[int, int, bool]] = []
         self.lost: list[int] = []
         self.own: list[Any] = []
@@ -66,7 +73,7 @@ class Ground:
     async def find(self, broker_id: int) -> Neighbour:
         if broker_id != OTHER:
             raise ConnectionRefusedError(f"broker {broker_id} is not registered")
-        return Neighbour(Address(HOST, PORT), self.epoch)
+        return Neighbour(self.address, self.epoch)
 
     async def here(self, request: Any) -> Any:
         self.own.append(request)
@@ -218,3 +225,22 @@ def test_whoever_cannot_be_connected_to_in_time_is_given_up() -> None:
         await ground.channels.send(OTHER, AlterPartitionRequest())
 
     scenario(body)
+
+
+def test_a_connection_that_is_given_up_is_reset_so_that_nothing_arrives_after_it_was_asked_again() -> None:
+    """On a real socket: a close would let the system go on sending what is held up."""
+
+    async def play() -> None:
+        peers: list[Peer] = []
+        server = await TcpNetwork().listen(lambda: Peer({AlterPartitionRequest}, peers), "127.0.0.1")
+        await server.start_serving()
+        port = server.sockets[0].getsockname()[1]
+        ground = Ground(TcpNetwork())  # type: ignore[arg-type]
+        ground.address = Address("127.0.0.1", port)
+        with pytest.raises(TimeoutError):
+            await ground.channels.send(OTHER, AlterPartitionRequest(), timeout_ms=200)
+        assert isinstance(await asyncio.wait_for(peers[0].lost, 10), ConnectionResetError)
+        await ground.channels.close()
+        server.close()
+
+    asyncio.run(play())
