@@ -75,7 +75,7 @@ def test_ranges_read_together_keep_the_bound_of_one_fetch_and_can_be_left_in_the
     assert max(sizes) < 3_000_000
     left = read_together(tasks)
     assert next(left).num_rows
-    left.close()  # type: ignore[attr-defined]
+    left.close()
     assert sum(table.num_rows for table in read_together(tasks)) == 8_000
 
 

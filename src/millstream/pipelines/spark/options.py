@@ -275,6 +275,11 @@ class SourceOptions:
     disorder_max_ms: int | None
 
     @property
+    def may_pack(self) -> bool:
+        """Whether small ranges may be read by one task: nobody said how many tasks there should be."""
+        return not (self.tasks_min or self.task_records_max)
+
+    @property
     def may_start_at_latest(self) -> bool:
         """Whether where a stream starts may move with every record that comes."""
         is_timed = self.starting.timestamp_ms is not None or self.starting.timestamps is not None

@@ -7,7 +7,7 @@ the length of its range.
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ def read_from_brokers(task: Task) -> Iterator[pa.RecordBatch]:
     return _Fetcher(task).batches()
 
 
-def read_together(tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
+def read_together(tasks: Sequence[Task]) -> Generator[pa.RecordBatch, None, None]:
     """The records of several small ranges: all are asked for at once, by shares, and handed over together."""
     fetchers = [_Fetcher(task, share=len(tasks)) for task in tasks]
     held: list[pa.RecordBatch] = []

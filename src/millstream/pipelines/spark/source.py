@@ -38,6 +38,7 @@ from millstream.model.clock import Clock, SystemClock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark import planning
+from millstream.pipelines.spark.ahead import Ahead, Ready
 from millstream.pipelines.spark.cluster import ClusterOrigin
 from millstream.pipelines.spark.filters import Bounds
 from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
@@ -121,6 +122,8 @@ def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
         if task.tasks[0].options.path:
             return itertools.chain.from_iterable(map(read_from_segments, task.tasks))
         return read_together(task.tasks)
+    if isinstance(task, Ready):
+        return iter(task.batches())
     if not isinstance(task, Task):
         return iter(())
     return read_from_segments(task) if task.options.path else read_from_brokers(task)
@@ -138,7 +141,7 @@ def packs_of(tasks: Sequence[Task], options: SourceOptions) -> Sequence[InputPar
 
     Starting a task takes longer than reading a few records, and a stream that keeps up reads a few at a time.
     """
-    if options.tasks_min or options.task_records_max:
+    if not options.may_pack:
         return tasks
     by_range = {task.range: task for task in tasks}
     packs = planning.packed(by_range, planning.PACK_RECORDS)
@@ -209,6 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         #: Whether the next micro-batch may be the first of a new stream.
         self._is_new = False
+        self._ahead = Ahead()
 
     @property
     def _here(self) -> Origin:
@@ -259,6 +263,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             if self._options.trigger_offsets_max:
                 latest = planning.admit(starts, latest, self._options.trigger_offsets_max)
+        self._look_ahead(starts, latest)
         return planning.to_document(latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -274,7 +279,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known = {tp: starts.get(tp, 0) for tp in moved | (new - earliest.keys())}
             self._report(planning.losses(known, earliest, {tp: stops[tp] for tp in earliest}))
             starts |= earliest
-        return packs_of(tasks_of(self._here, starts, stops, self._options), self._options)
+        tasks = tasks_of(self._here, starts, stops, self._options)
+        ready = self._ahead.taken(tasks)
+        return packs_of(tasks, self._options) if ready is None else [ready]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
@@ -315,6 +322,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report(planning.losses(starts, earliest, latest))
         return planning.resumed(starts, earliest, latest)
 
+    def _look_ahead(self, starts: Offsets, stops: Offsets) -> None:
+        """Have a micro-batch that would be one small task read by the time that it is planned."""
+        if self._options.may_pack and not self._options.path:
+            tasks = tasks_of(self._here, starts, stops, self._options)
+            if sum(len(task.range) for task in tasks) <= planning.PACK_RECORDS:
+                self._ahead.begin(tasks)
+
     def _report(self, losses: Iterable[str]) -> None:
         for what in losses:
             if self._options.fails_on_data_loss:
@@ -333,4 +347,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers get the options and no connection."""
-        return {**self.__dict__, "_origin": None}
+        return {**self.__dict__, "_origin": None, "_ahead": Ahead()}

@@ -19,6 +19,7 @@ from millstream.pipelines.spark.sink.options import APP_ID, SinkOptions, check_s
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
+from millstream.pipelines.spark.workers import spare_collections
 
 #: The one batch of a job that is not part of a query.
 _ONLY_BATCH = 0
@@ -52,6 +53,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     SettingError for options or columns that will not do. Who writes is known here, and which batch it is: under a name
     that another query may have had, its batches would be taken for written.
     """
+    spare_collections()  # For each micro-batch Spark makes a writer, and collects garbage while its tasks run.
     writer = StreamWriter(options, schema)
     if app_id := writer.options.app_id:
         refuse(APP_ID, app_id, "is for foreachBatch; a stream that is written directly goes by its checkpointLocation")

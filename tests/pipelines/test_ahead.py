@@ -1,0 +1,104 @@
+"""What a driver reads ahead of its tasks, from a real broker; without Spark."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from millstream.pipelines.spark.ahead import BYTES_MAX, Ahead, Ready
+from millstream.pipelines.spark.options import stream_options
+from millstream.pipelines.spark.planning import DataLost
+from millstream.pipelines.spark.reading import read_together
+from millstream.pipelines.spark.source import StreamReader, read_task
+from millstream.pipelines.spark.task import Task
+from tests.pipelines.test_reading import offsets, task_of
+from tests.pipelines.topics import Topics
+from tests.system.broker_process import BrokerProcess
+
+WAIT_S = 60.0
+
+
+def ahead_of(*tasks: Task) -> Ready | None:
+    ahead = Ahead(WAIT_S)
+    ahead.begin(tasks)
+    return ahead.taken(tasks)
+
+
+def test_what_was_read_ahead_is_what_the_tasks_would_have_read(topics: Topics) -> None:
+    names = [topics.new() for _ in range(2)]
+    for name in names:
+        topics.put(name, [name] * 3, key=b"k", headers=[("from", b"test")])
+    tasks = [task_of(topics.address, name, 1, 3, includeHeaders="true") for name in names]
+    ready = ahead_of(*tasks)
+    assert ready is not None
+    assert list(read_task(ready)) == list(read_together(tasks))
+
+
+def test_records_of_aborted_transactions_are_left_out(topics: Topics) -> None:
+    topic = topics.new()
+    with topics.transaction("t", topic, ["no"]) as producer:
+        producer.abort_transaction(30)
+    topics.put(topic, ["yes"])
+    ready = ahead_of(task_of(topics.address, topic, 0, 3, **{"kafka.isolation.level": "read_committed"}))
+    assert ready is not None
+    assert [batch["value"].to_pylist() for batch in ready.batches()] == [[b"yes"]]
+
+
+def test_it_is_of_no_use_to_other_ranges(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"] * 3)
+    ahead = Ahead(WAIT_S)
+    assert ahead.taken([task_of(topics.address, topic, 0, 3)]) is None
+    ahead.begin([task_of(topics.address, topic, 0, 2)])
+    assert ahead.taken([task_of(topics.address, topic, 0, 3)]) is None
+    assert ahead.taken([task_of(topics.address, topic, 0, 2)]) is not None
+    assert ahead.taken([task_of(topics.address, topic, 0, 2)]) is None, "it was taken"
+
+
+def test_what_is_large_stays_with_the_tasks_and_is_not_read_twice_again(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, [b"x" * 100_000] * 6)
+    ahead, many = Ahead(WAIT_S), [task_of(topics.address, topic, 0, BYTES_MAX // 100_000 + 1)]
+    ahead.begin(many)
+    assert ahead.taken(many) is None
+    ahead.begin(many)
+    assert ahead._reading is None, "records are known to be large"
+    few = [task_of(topics.address, topic, 3, 5)]
+    ahead.begin(few)
+    assert ahead.taken(few) is not None
+
+
+def test_what_is_not_there_in_time_or_not_at_all_is_left_to_the_tasks(topics: Topics, tmp_path: Path) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"] * 3)
+    topics.cut(topic, before=2)
+    lost = task_of(topics.address, topic, 0, 3)
+    assert ahead_of(lost) is None
+    with pytest.raises(DataLost):
+        offsets(lost)
+    with BrokerProcess(tmp_path) as broker:
+        address = broker.address
+    away, ahead = task_of(address, topic, 0, 3), Ahead(0.0)
+    ahead.begin([away])
+    assert ahead.taken([away]) is None
+    here = task_of(topics.address, topic, 2, 3)
+    ahead.begin([here])
+    assert ahead.taken([here]) is None, "one at a time"
+
+
+def test_a_small_micro_batch_travels_with_its_task_unless_it_may_not_be_packed(topics: Topics) -> None:
+    topic = topics.new(2)
+    for partition in (0, 1):
+        topics.put(topic, ["x"], partition)
+    given = {"kafka.bootstrap.servers": topics.address, "subscribe": topic, "startingOffsets": "earliest"}
+    for options, kinds in (({}, [Ready]), ({"minPartitions": "2"}, [Task, Task])):
+        stream = StreamReader(stream_options({**given, **options}))
+        stream._ahead = Ahead(WAIT_S)
+        start = stream.initialOffset()
+        planned = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+        stream.stop()
+        assert [type(each) for each in planned] == kinds
+        assert [value for each in planned for batch in read_task(each) for value in batch["value"].to_pylist()] == [
+            b"x",
+            b"x",
+        ]
