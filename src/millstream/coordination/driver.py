@@ -130,12 +130,10 @@ class Shard:
         self._carry_out(machine.loaded(self._stage.clock.now_ms()))
 
     async def _load(self) -> None:
-        stage, name = self._stage, self.partition.topic_partition
+        name = self.partition.topic_partition
         try:
-            async with stage.loading:
-                machine = stage.make_machine(name.partition, self.epoch)
-                log, bytes_max = self.partition.leader_log(), stage.load_bytes()
-                end_offset = await load(log, machine, stage.codec, stage.workers, bytes_max)
+            async with self._stage.loading:
+                machine, end_offset = await self._loaded()
             self._loading = None
             self._begin(machine, end_offset)
         except ProtocolError as refusal:
@@ -144,6 +142,17 @@ class Shard:
         except Exception:
             logger.exception("loading %s went wrong", name)
             self._fail()
+
+    async def _loaded(self) -> tuple[Machine, int]:
+        """A machine that has heard all of the log; again from its start where that moves to another directory."""
+        stage, partition = self._stage, self.partition
+        while True:
+            machine, log = stage.make_machine(partition.topic_partition.partition, self.epoch), partition.leader_log()
+            try:
+                return machine, await load(log, machine, stage.codec, stage.workers, stage.load_bytes())
+            except ProtocolError:
+                if partition.log is log:
+                    raise
 
     def _fail(self) -> None:
         """Send clients away rather than have them wait for a load that may never succeed, and try again later."""

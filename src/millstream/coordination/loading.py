@@ -44,7 +44,10 @@ class Codec:
 
 
 async def load(log: Log, machine: Machine, codec: Codec, workers: Workers, bytes_max: int) -> int:
-    """Replay the whole log to ``machine``; where it ended.  A record that cannot be read is reported and skipped."""
+    """Replay the whole log to ``machine``; where it ended.  A record that cannot be read is reported and skipped.
+
+    NOT_LEADER_OR_FOLLOWER when the log is deleted meanwhile, or moves to another directory.
+    """
     offset, end_offset = log.start_offset, log.end_offset
     in_this_turn = 0
     while offset < end_offset:

@@ -115,6 +115,12 @@ class Log:
     def is_offline(self) -> bool:
         return self.directory.failure is not None
 
+    def refusal(self) -> ProtocolError:
+        """Why the log cannot be used any more."""
+        if self.is_deleted:  # Its folder is gone, which says nothing about the disk.
+            return ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} was deleted, or has moved")
+        return self.directory.refusal()
+
     @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
@@ -334,10 +340,10 @@ class Log:
         """Batches from the one with ``offset`` on and below ``upper``: at least one whole, the last one maybe cut.
 
         None when there is nothing there yet; OFFSET_OUT_OF_RANGE outside the log; CORRUPT_MESSAGE, and never the
-        bytes, where the log is known to be damaged.
+        bytes, where the log is known to be damaged; NOT_LEADER_OR_FOLLOWER when it was deleted or has moved.
         """
-        if self.directory.failure is not None:
-            raise self.directory.refusal()
+        if self.is_deleted or self.directory.failure is not None:
+            raise self.refusal()
         if not self.start_offset <= offset <= self.end_offset:
             raise ProtocolError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in [{self.start_offset}, {self.end_offset}]"

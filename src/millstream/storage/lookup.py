@@ -101,11 +101,13 @@ async def run_async(log: "Log", search: Search, workers: Workers) -> Found | Non
 
 @contextmanager
 def _refusals(log: "Log") -> Iterator[None]:
-    if log.is_offline:
-        raise log.directory.refusal()
+    if log.is_deleted or log.is_offline:
+        raise log.refusal()
     try:
         yield
     except OSError as error:
+        if log.is_deleted:
+            raise log.refusal() from error
         raise log.directory.fail(error) from error
     except DamagedBatch as damage:
         raise corrupt(log, damage) from damage

@@ -15,7 +15,10 @@ from millstream.model.batch import header_at
 from millstream.model.compression import NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import Record, encode_batch
+from millstream.storage.moving import Copy
+from tests.simulation.files import MemoryFiles
 from tests.unit.coordination.test_driver import Add, Counter, Ground, Show, Wait, ask, on_virtual_time
+from tests.unit.storage.ground import made, open_logs
 
 
 class Many(NamedTuple):
@@ -174,6 +177,34 @@ async def test_a_load_that_fails_sends_clients_away_and_is_tried_again() -> None
         await asyncio.sleep(LOAD_AGAIN_AFTER_S / 3)
     await asyncio.sleep(LOAD_AGAIN_AFTER_S)
     assert await ask(shard, Show()) == 13
+
+
+@on_virtual_time
+async def test_a_machine_whose_log_moves_to_another_directory_meanwhile_is_loaded_from_there() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    shard = Ground(made(logs)).shard()
+    for _ in range(10):
+        await ask(shard, Add(1))
+    logs.close()
+    logs = open_logs(files, "/a", "/b")
+    log = made(logs)
+    ground = Ground(log)
+
+    class Moving(Counter):
+        def replay(self, record: CoordinatorRecord, origin: Origin) -> None:
+            super().replay(record, origin)
+            if self.sum == 5 and ground.partition.log is log:
+                copy = Copy(log, logs.directories[1])
+                copy.finish()
+                ground.partition.moved_to(logs.replace(copy))
+
+    ground.stage = replace(ground.stage, make_machine=lambda index, epoch: Moving())
+    shard = ground.shard()
+    await asyncio.sleep(0.1)
+    assert await ask(shard, Show()) == 10
+    assert [directory.failure for directory in logs.directories] == [None, None]
+    assert await ask(shard, Add(1)) == 11
 
 
 @on_virtual_time

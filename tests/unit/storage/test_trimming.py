@@ -1,17 +1,20 @@
 """Cutting a log at either end, and removing it."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
-from millstream.model.records import ABORT, encode_marker
+from millstream.model.records import ABORT, Record, encode_batch, encode_marker
 from millstream.storage.log import Log
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
     NOW_MS,
     OS,
+    Here,
     SetClock,
     append,
     append_marker,
@@ -148,6 +151,33 @@ def test_a_deleted_log_is_renamed_as_kafka_does(log: Log, tmp_path: Path) -> Non
     assert folder.name.startswith("orders-0.") and folder.name.endswith("-delete")
     assert len(folder.name) == len("orders-0.") + 32 + len("-delete")
     assert log.directory.due(NOW_MS + 1_000) == [str(folder)]
+
+
+@pytest.mark.parametrize("offset", [0, 23])
+def test_who_reads_a_deleted_log_is_sent_away_and_the_disk_is_not_blamed(log: Log, offset: int) -> None:
+    log.delete()
+    for read in (lambda: log.read(offset, 100, 24), lambda: log.find_timestamp(NOW_MS), log.max_timestamp):
+        with pytest.raises(ProtocolError) as refused:
+            read()
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not log.is_offline
+
+
+def test_a_search_that_a_deletion_comes_upon_is_given_up_and_the_disk_is_not_blamed(log: Log) -> None:
+    """A large batch, looked at in a thread, has the time only before the log's start; then the next is looked for."""
+
+    class Late(Here):
+        async def in_thread(self, function: Any, *args: Any) -> Any:
+            log.delete()
+            return function(*args)
+
+    append(log, encode_batch([Record(timestamp=NOW_MS + 1_000 - at, value=b"value") for at in range(600)]))
+    append(log, batch(timestamp=NOW_MS + 2_000))
+    log.advance_start(log.end_offset - 2)
+    with pytest.raises(ProtocolError) as refused:
+        asyncio.run(log.find_timestamp_async(NOW_MS + 900, Late()))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not log.is_offline
 
 
 def test_a_deleted_log_with_a_long_name_still_fits(tmp_path: Path) -> None:
