@@ -347,13 +347,16 @@ class Controller:
         await self._election.step_down()
 
     async def _answered(self, context: Context, broker_id: int, request: Any, response: Any) -> None:
-        """Act on what a broker answered, unless it was asked in an earlier term."""
+        """Act on what a broker answered, unless it was asked in an earlier term, or in an earlier life of its own."""
         if context is not self._context:
             return
         if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
             await self._controller_changed()
             if context is not self._context:
                 return
+        broker = context.brokers.get(broker_id)
+        if broker is None or broker.epoch != request.broker_epoch:
+            return
         if isinstance(response, StopReplicaResponse):
             decision = deletion.replicas_deleted(context, broker_id, answers.deletions(request, response))
             await self._carry_out(context, decision)

@@ -15,7 +15,7 @@ from millstream.controller.writes import WRITES_PER_MULTI
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition
 from millstream.protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from millstream.protocol.messages.stop_replica import StopReplicaRequest
+from millstream.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from millstream.protocol.messages.update_metadata import UpdateMetadataRequest
 from millstream.registry.embedded import EmbeddedRegistry, EmbeddedTree
 from millstream.registry.membership import lay_out, register_broker
@@ -56,13 +56,29 @@ class OwnBroker:
         return request.RESPONSE()
 
 
+class Returning(OwnBroker):
+    """As broker 1 it is slow to say that an order to delete was for its life before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_refuse = asyncio.Event()
+
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+        if broker_id == 1 and isinstance(request, StopReplicaRequest) and not self.may_refuse.is_set():
+            await self.may_refuse.wait()
+            return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        return await super().send(broker_id, request, timeout_ms=timeout_ms)
+
+
 class Single:
     """A cluster of one."""
 
-    def __init__(self, path: str = MEMORY, settings: ControllerSettings | None = None) -> None:
+    def __init__(
+        self, path: str = MEMORY, settings: ControllerSettings | None = None, broker: OwnBroker | None = None
+    ) -> None:
         self.tree = EmbeddedTree(path, call_soon=asyncio.get_running_loop().call_soon)
         self.registry: EmbeddedRegistry = self.tree.session()
-        self.broker = OwnBroker()
+        self.broker = broker or OwnBroker()
         self.controller = Controller(
             0,
             self.registry,
@@ -352,6 +368,39 @@ def test_a_new_controller_reads_the_settings_of_topics_that_its_broker_has_not_h
         assert (after.leader, after.isr) == (NO_LEADER, (1,))
         await single.controller.create_topics([NewTopic("payments")])
         assert heard == {"orders": False, "payments": False}
+        await single.stop()
+
+    run(scenario())
+
+
+def test_what_a_broker_answered_in_an_earlier_life_does_not_halt_a_deletion() -> None:
+    async def scenario() -> None:
+        may_hear = asyncio.Event()
+        may_hear.set()
+
+        async def hear() -> None:
+            await may_hear.wait()
+
+        broker = Returning()
+        single = Single(settings=ControllerSettings(refresh=hear), broker=broker)
+        await lay_out(single.registry)
+        registration = BrokerRegistration((Endpoint("PLAINTEXT", "other", 9092),), is_clean=True)
+        other = single.tree.session()
+        await register_broker(other, 1, registration)
+        await add_orders(single, PartitionState(0, 4, (0, 1), controller_epoch=1))
+        await single.start()
+        deletion = asyncio.create_task(single.controller.delete_topics(["orders"]))
+        await asyncio.sleep(2)
+        may_hear.clear()
+        await other.close()
+        await register_broker(single.tree.session(), 1, registration)
+        await asyncio.sleep(2)
+        broker.may_refuse.set()  # While the controller is about to hear of the new life.
+        await asyncio.sleep(2)
+        may_hear.set()
+        await asyncio.wait_for(deletion, 10)
+        await asyncio.sleep(2)
+        assert await single.registry.children("/brokers/topics") == []
         await single.stop()
 
     run(scenario())
