@@ -1,8 +1,8 @@
 """StopReplica (API 5): the controller tells a broker to stop replicas, and perhaps to delete them.
 
 v1 adds the broker epoch and groups by topic; v2 is flexible; v3 adds leader epochs and decides deletion for each
-partition; v4 says whether the controller is KRaft's.  Ours alone is ``topic_id``: a topic that has its name since is not
-meant.
+partition; v4 says whether the controller is KRaft's.  Ours alone is ``topic_id``: a topic that has its name since is
+not meant.
 """
 
 from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
