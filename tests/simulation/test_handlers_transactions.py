@@ -30,7 +30,7 @@ from millstream.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tests.simulation.asking import simulate
+from tests.simulation.asking import create, simulate
 from tests.simulation.broker import SimBroker
 from tests.simulation.network import SimNetwork
 from tests.simulation.transactional_client import GROUP, TX, Client, with_client
@@ -352,13 +352,18 @@ def test_clients_learn_that_transactions_are_of_version_2() -> None:
     with_client(scenario)
 
 
-def test_a_deleted_topic_does_not_keep_a_transaction_from_ending() -> None:
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_deleted_topic_does_not_keep_a_transaction_from_ending(is_made_anew: bool) -> None:
+    """Nor does one of its name that has fewer partitions."""
+
     async def scenario(client: Client, machine: SimBroker) -> None:
         producer = await client.made()
-        await client.produce(producer, b"gone")
+        await client.produce(producer, b"gone", partition=1)
         await client.call(
             DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), DeleteTopicsResponse, version=5
         )
+        if is_made_anew:
+            await create(await machine.connect(), "orders", partitions=1)
         following = await client.end(producer)
         assert isinstance(following, tuple)
         described = await client.call(DescribeTransactionsRequest(transactional_ids=[TX]), DescribeTransactionsResponse)
