@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Any
 
 from millstream.broker.broker import Broker
 from millstream.broker.cluster_view import ClusterView
@@ -83,6 +84,34 @@ def test_topics_are_widened_and_deleted_through_any_broker() -> None:
             "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         assert not any("orders" in broker.cluster.topics for broker in cluster.running)
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_deletion_whose_answer_was_lost_spares_a_topic_that_has_the_name_since() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, controller, other = await started(network)
+        connection, beside = await cluster.connect(other.id), await cluster.connect(controller.id)
+        await create(connection, "orders")
+        send = other.channels.send
+        lost: list[Any] = []
+
+        async def lose_one(broker_id: int, request: Any, **options: Any) -> Any:
+            response = await send(broker_id, request, **options)
+            if isinstance(request, DeleteTopicsRequest) and not lost:
+                lost.append(response)
+                await create(beside, "orders")
+                raise ConnectionResetError("the answer was lost")
+            return response
+
+        other.channels.send = lose_one  # type: ignore[method-assign]
+        gone = DeleteTopicsRequest(topic_names=["orders", "none"], timeout_ms=10_000)
+        answer = await connection.call(gone, DeleteTopicsResponse, version=3)
+        assert {row.name: ErrorCode(row.error_code) for row in answer.responses} == dict.fromkeys(
+            ("orders", "none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        assert len(await partitions_of(connection, "orders")) == 1
         await cluster.stop()
 
     simulate(scenario)

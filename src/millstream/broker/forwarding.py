@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.routes import Handler
 from millstream.model.errors import ErrorCode, ProtocolError
+from millstream.model.ids import ZERO_UUID
 from millstream.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -40,10 +41,13 @@ def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], 
     async def handle(broker: "Broker", request: Any, call: Any) -> Any:
         if broker.controller.is_active or call.connection.is_broker:
             return await handler(broker, request, call)
+        first = _as_today(request)
+        again = _by_ids(first, broker.cluster)
         try:
-            response = await broker.ask_controller(_as_today(request), getattr(request, "timeout_ms", TIMEOUT_MS))
+            response = await ask_controller(broker, first, getattr(request, "timeout_ms", TIMEOUT_MS), again)
         except (ProtocolError, TimeoutError):
             return await handler(broker, request, call)  # It refuses all of it, row by row: this is no controller.
+        _name_again(first, again, response)
         await broker.until_shown(lambda: is_shown(broker.cluster, request, response))
         return response
 
@@ -58,9 +62,36 @@ def _as_today(request: Any) -> Any:
     return request
 
 
-async def ask_controller(broker: "Broker", request: Any, timeout_ms: int) -> Any:
+def _by_ids(request: Any, view: ClusterView) -> Any:
+    """The request for when an answer was lost: a topic that was deleted may have a namesake by then."""
+    if not isinstance(request, DeleteTopicsRequest):
+        return request
+    topics = [
+        DeleteTopicState(topic_id=view.topics[topic.name].topic_id)
+        if topic.name in view.topics and topic.topic_id == ZERO_UUID
+        else topic
+        for topic in request.topics
+    ]
+    return DeleteTopicsRequest(topics=topics, timeout_ms=request.timeout_ms)
+
+
+def _name_again(request: Any, by_ids: Any, response: Any) -> None:
+    """Answer by names what was asked by names, though ids may have been sent in their place."""
+    if not isinstance(response, DeleteTopicsResponse):
+        return
+    pairs = zip(request.topics, by_ids.topics, strict=True)
+    names = {sent.topic_id: asked.name for asked, sent in pairs if asked.name is not None and sent.name is None}
+    for row in response.responses:
+        if row.name is None and row.topic_id in names:
+            row.name = names[row.topic_id]
+            if row.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def ask_controller(broker: "Broker", request: Any, timeout_ms: int, again: Any = None) -> Any:
     """What the controller of the day answers; one that is gone, or is controller no more, is looked for again.
 
+    ``again`` takes the place of ``request`` once an answer was lost, for all that was asked may be done by then.
     TimeoutError when nobody answered in time, NOT_CONTROLLER when nobody was controller.
     """
     loop = asyncio.get_running_loop()
@@ -75,6 +106,7 @@ async def ask_controller(broker: "Broker", request: Any, timeout_ms: int) -> Any
             except (OSError, TimeoutError) as error:
                 _log.info("controller %d did not answer: %s", controller, error)
                 failure = TimeoutError(f"controller {controller} did not answer: {error}")
+                request = request if again is None else again
             else:
                 if not is_of_no_controller(response):
                     return response
