@@ -35,6 +35,7 @@ from tests.compatibility import apache_kafka
 from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
+from tests.system.command import Millstream
 
 pytestmark = pytest.mark.timeout(300)
 LAYOUT = Layout({"key": 0, "value": 1})
@@ -136,6 +137,17 @@ def test_what_an_administrator_aborts_of_a_decided_batch_is_told_each_time(sink:
         with pytest.raises(BatchLost, match=f"batch 0 was decided, and 1 of its 2 transactions .*{gone.id}"):
             sink.commit(0, sink.write(b"a"), sink.write(b"b"))
     assert (sink.fate(kept), sink.fate(gone)) == (Fate.COMMITTED, Fate.ABORTED)
+
+
+def test_a_batch_that_was_lost_is_written_again_once_its_decision_is_dropped(sink: Sink) -> None:
+    kept, gone = sink.write(b"a"), sink.write(b"b")
+    sink.decide(0, kept, gone)
+    sink.process.run(fence(sink.process.coordinators, gone.id))
+    with pytest.raises(BatchLost):
+        sink.commit(0)
+    Millstream(sink.options.bootstrap)("produce", sink.options.decisions_topic, "-k", sink.query, "-Z", stdin="\n")
+    sink.commit(0, sink.write(b"a", b"b"))
+    assert sink.values() == [b"a", b"a", b"b"]
 
 
 def test_a_decided_batch_that_comes_again_and_again_is_committed_once(sink: Sink) -> None:

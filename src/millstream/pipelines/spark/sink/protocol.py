@@ -204,7 +204,8 @@ def _carry_out(decision: Decision) -> Plan:
         raise _outdated(decision.batch, last)
     raise BatchLost(
         f"batch {decision.batch} was decided, and {len(lost)} of its {len(decision.transactions)} transactions "
-        f"were aborted before they could be committed ({_named(lost)}): their records are lost"
+        f"were aborted before they could be committed ({_named(lost)}): their records are lost. "
+        "docs/exactly_once.md tells how to have the batch written again"
     )
 
 
