@@ -4,9 +4,12 @@ import asyncio
 from functools import partial
 from typing import Any
 
+import pytest
+
 from millstream.broker.broker import Broker
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.handlers.configs import SPREAD_MS
+from millstream.broker.lives import Lives
 from millstream.client.wire import Connection
 from millstream.controller.outbox import NEWS_S
 from millstream.model.errors import ErrorCode
@@ -31,7 +34,8 @@ from millstream.protocol.messages.incremental_alter_configs import (
 )
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from millstream.protocol.messages.produce import ProduceResponse
-from millstream.registry.nodes import BROKER
+from millstream.registry.configs import change_overrides
+from millstream.registry.nodes import BROKER, TOPICS
 from tests.simulation.asking import fetch_request, produce, produce_request, simulate
 from tests.simulation.brokers import SimulatedCluster, host_of
 from tests.simulation.network import SimNetwork
@@ -205,6 +209,32 @@ def test_a_setting_changed_through_one_broker_holds_on_all() -> None:
             broker.settings.topic_config("orders").retention_ms,
             broker.settings.topic_config("another").retention_ms,
         ) == (12345, 54321)
+
+    simulate(scenario)
+
+
+def test_a_setting_changed_while_a_broker_starts_does_not_keep_it_from_hearing_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        await create(await cluster.connect(other.id), "orders")
+        await cluster.stop(other.id)
+        registry, last = cluster.tree.session(), Lives.last
+
+        async def change_meanwhile(lives: Lives) -> int | None:
+            await change_overrides(registry, TOPICS, "orders", lambda before: {"retention.ms": "12345"})
+            await asyncio.sleep(1)
+            return await last(lives)
+
+        monkeypatch.setattr(Lives, "last", change_meanwhile)
+        await cluster.start(other.id)
+        await change_overrides(registry, TOPICS, "orders", lambda before: {"retention.ms": "54321"})
+        await asyncio.sleep(1)
+        log = cluster.broker(other.id).replicas.find("orders", 0).log
+        assert log is not None
+        assert log.config.retention_ms == 54321
+        await cluster.stop()
 
     simulate(scenario)
 

@@ -175,11 +175,12 @@ class Broker:
         await joining.check(registry, self.id, environment.files, config.log_directories, is_shared=self._is_shared)
         is_new = not self._is_shared and await adoption.is_new(registry)
         await lay_out(registry)
+        self.lives = Lives(registry, self.id)
+        last_life = await self.lives.last()
         self.settings = LiveSettings(config, registry, self._topic_changed, self._broker_changed)
         await self.settings.start()
         self._undo.append(self.settings.close)
-        self.lives = Lives(registry, self.id)
-        self._open_logs(await self.lives.last())
+        self._open_logs(last_life)  # In the same turn: from now on settings may change, which replicas are told.
         background = Background(self)
         if is_new:
             adopted = await adoption.adopt(registry, self.id, self.logs)
