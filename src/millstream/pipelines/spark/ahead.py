@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 BYTES_MAX = 256 * 1024
 #: For how long what is almost there is waited for.
 _WAIT_S = 0.05
+#: How long whoever asked gets to give Spark its answer, before there are two who want to run.
+_HEAD_START_S = 0.001
 
 
 class Ready(InputPartition):
@@ -71,6 +73,7 @@ class _Reading(threading.Thread):
         self.is_whole = False
 
     def run(self) -> None:
+        threading.Event().wait(_HEAD_START_S)
         batches = read_together(self.tasks)
         try:
             found = next(batches, None)
