@@ -1,6 +1,8 @@
 """One Spark session and one broker for all tests of this folder, and topics that each test names for itself."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,11 +11,12 @@ from millstream.pipelines.spark.session import spark_session
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
-#: Small and quick: two cores, no web pages, few shuffle partitions, and no more compiled than minutes are worth.
+#: What every Spark starts with, also in the processes that tests start.
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark_conf"))
+
+#: Small and quick: two cores, few shuffle partitions.
 CONF = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
