@@ -85,9 +85,18 @@ def add_partition_options(parser: argparse.ArgumentParser) -> None:
 
 def partition_numbers(text: str) -> list[int]:
     """``0,3,7`` as numbers."""
+    return _numbers(text, "partitions such as 0,3,7")
+
+
+def broker_numbers(text: str) -> list[int]:
+    """``1,2,3`` as the ids of brokers."""
+    return _numbers(text, "brokers' ids such as 1,2,3")
+
+
+def _numbers(text: str, what: str) -> list[int]:
     pieces = text.split(",")
     if not all(piece.strip().isdigit() for piece in pieces):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of partitions such as 0,3,7")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of {what}")
     return sorted({int(piece) for piece in pieces})
 
 
@@ -178,7 +187,9 @@ def _scaled(text: str) -> int:
     try:
         return int(digits) * scale
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a whole number; k, M or G may follow one, as in 50M"
+        ) from None
 
 
 def port(text: str) -> int:

@@ -8,6 +8,7 @@ import pytest
 from millstream.cli.failure import CommandFailed
 from millstream.cli.options import (
     bootstrap_of,
+    broker_numbers,
     duration_ms,
     not_negative,
     partition_numbers,
@@ -32,6 +33,8 @@ def test_numbers_may_be_scaled() -> None:
     for wrong in ("0", "-1", "x", "", "k", "1.5"):
         with pytest.raises(argparse.ArgumentTypeError):
             positive(wrong)
+    with pytest.raises(argparse.ArgumentTypeError, match="'50X' is not a whole number; k, M or G may follow one"):
+        positive("50X")
 
 
 def test_seconds_are_above_nothing() -> None:
@@ -45,6 +48,12 @@ def test_partitions_are_a_list_of_numbers() -> None:
     assert partition_numbers("3,0, 3") == [0, 3]
     with pytest.raises(argparse.ArgumentTypeError):
         partition_numbers("0,x")
+
+
+def test_brokers_are_a_list_of_numbers_too() -> None:
+    assert broker_numbers("3,1") == [1, 3]
+    with pytest.raises(argparse.ArgumentTypeError, match="'a' is not a list of brokers' ids such as 1,2,3"):
+        broker_numbers("a")
 
 
 def test_a_topic_is_chosen_whole_or_in_parts() -> None:

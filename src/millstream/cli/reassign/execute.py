@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--throttle",
         type=positive,
         metavar="BYTES",
-        help="copy so many bytes a second at most, out of and into each broker",
+        help="copy so many bytes a second at most, out of and into each broker: 500k, 50M, 1G",
     )
     parser.add_argument("--wait", action="store_true", help="return when all of them have arrived")
     add_output_option(parser)

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from millstream.cli.options import add_output_option, partition_numbers, positive
+from millstream.cli.options import add_output_option, broker_numbers, positive
 
 if TYPE_CHECKING:
     from millstream.cli.reassign.document import Plan
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help="plan for these only (default: all)")
-    parser.add_argument(
-        "--brokers", type=partition_numbers, metavar="ID[,ID…]", help="let these hold them (default: all)"
-    )
+    parser.add_argument("--brokers", type=broker_numbers, metavar="ID[,ID…]", help="let these hold them (default: all)")
     parser.add_argument("-r", "--replicas", type=positive, metavar="COUNT", help="give each partition so many replicas")
     add_output_option(parser)
 
