@@ -70,7 +70,21 @@ def test_brokers_of_one_registry_are_one_cluster_laid_out_as_kafkas(
 def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, root: str) -> None:
     with broker(tmp_path / "1", root, 1):
         line = refusal(broker(tmp_path / "other", root, 1))
-    assert re.search(r"broker id 1 is taken by a running broker; stop it, or give this one another id", line)
+        assert re.search(r"broker id 1 is taken by a running broker; stop it, or give this one another id", line)
+        with broker(tmp_path / "other", root, 2) as other:  # The directory is nobody's still.
+            assert other.address
+    with broker(tmp_path / "other", root, 2):
+        pass
+
+
+def test_a_folder_of_brokers_directories_is_refused_and_left_alone(tmp_path: Path, root: str) -> None:
+    with broker(tmp_path / "broker-1", root, 1), broker(tmp_path / "broker-2", root, 2):
+        pass
+    for candidate in (BrokerProcess(tmp_path), broker(tmp_path, root, 3)):
+        line = refusal(candidate)
+        assert f"{tmp_path} holds the directories of brokers (broker-1, broker-2): name one of them" in line
+    assert sorted(each.name for each in tmp_path.iterdir() if each.is_dir()) == ["broker-1", "broker-2"]
+    assert not list(tmp_path.glob("broker-1/*.log"))
 
 
 def test_a_broker_without_an_id_is_refused(tmp_path: Path, root: str) -> None:

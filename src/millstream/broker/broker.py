@@ -205,6 +205,7 @@ class Broker:
         self._undo.append(self._report_no_more)
         await self._listen()
         await self._register(registry)
+        self.logs.keep()
         await self.lives.begin(self.logs.life)
         await self.controller.start()
         self._undo += [self.controller.close, self._report_no_more]  # What is to be told is told before.

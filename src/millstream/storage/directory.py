@@ -149,6 +149,10 @@ class LogDirectory:
     def write_meta(self, meta: MetaProperties) -> None:
         self.files.replace(f"{self.path}/{META_PROPERTIES}", meta.encode())
 
+    def remove_meta(self) -> None:
+        """Let the directory be nobody's again."""
+        self.files.remove(f"{self.path}/{META_PROPERTIES}")
+
     # Clean or not.
 
     def was_closed(self) -> bool:

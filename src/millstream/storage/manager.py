@@ -48,6 +48,8 @@ class Logs:
         #: While directories are opened: logs that were being moved elsewhere.
         self._marked: list[Log] = []
         self._ledger = Ledger(lambda log: self._logs.get(log.topic_partition) is log)
+        #: Directories that were nobody's, until it is known whether this broker may have them.
+        self._taken: list[LogDirectory] = []
         #: The broker's life, counted from its first; noted in every directory.
         self.life = 0
         #: Whether every directory holds all that was ever written to it; known once they are open.
@@ -103,6 +105,7 @@ class Logs:
             if meta is None:
                 directory_id = directory.random.randbytes(16)
                 directory.write_meta(MetaProperties(broker_id, cluster_id, directory_id, is_shared))
+                self._taken.append(directory)
             elif (meta.broker_id, meta.cluster_id) != (broker_id, cluster_id):
                 raise DirectoryError(
                     f"{directory.path} belongs to broker {meta.broker_id} of cluster {meta.cluster_id}, "
@@ -110,6 +113,10 @@ class Logs:
                 )
             elif meta.is_shared != is_shared:
                 directory.write_meta(meta._replace(is_shared=is_shared))
+
+    def keep(self) -> None:
+        """The cluster knows the broker: directories that were nobody's before are its own from now on."""
+        self._taken.clear()
 
     def meta(self) -> list[MetaProperties]:
         """What the directories' ``meta.properties`` say, where they are written."""
@@ -130,6 +137,8 @@ class Logs:
                 directory.mark_closed()
             except (OSError, ProtocolError) as error:
                 _log.error("%s could not be closed cleanly: %s", directory.path, error)
+        for directory in self._taken:
+            directory.remove_meta()
         for directory in self.directories:
             directory.unlock()
 
