@@ -119,6 +119,7 @@ def test_offsets_are_not_reset_nor_deleted_under_running_members(
     assert len(refused.errors.splitlines()) == 1
     assert "must be stopped" in dry.errors and "NEW-OFFSET" in dry.output
     assert "NON_EMPTY_GROUP" in busy.errors and "stop its members first" in busy.errors
+    assert f"with: millstream group describe {group} --members\n" in busy.errors
     assert "GROUP_SUBSCRIBED_TO_TOPIC" in subscribed.errors
     eventually(lambda: described(millstream, group)["state"] == "Empty")
     moved = millstream("group", "reset-offsets", group, "--topic", filled, "--to-offset", 7, "-o", "json")

@@ -127,7 +127,7 @@ def test_a_batch_larger_than_a_fetch_is_read_whole(millstream: Millstream, topic
 def test_a_record_over_the_limit_is_refused_with_advice(millstream: Millstream, topic: str) -> None:
     refused = millstream("produce", topic, "-p", 0, stdin="x" * 2_000_000, code=1)
     assert "MESSAGE_TOO_LARGE" in refused.errors
-    assert "max.message.bytes" in refused.errors
+    assert f"with: millstream topic alter {topic} -c max.message.bytes=" in refused.errors
 
 
 def test_what_is_written_later_is_followed(millstream: Millstream, topic: str) -> None:

@@ -38,6 +38,7 @@ def test_a_topic_that_exists_is_refused_unless_that_is_fine(millstream: Millstre
     refused = millstream("topic", "create", topic, code=1)
     assert "TOPIC_ALREADY_EXISTS" in refused.errors
     assert "--if-not-exists" in refused.errors
+    assert f"with: millstream topic describe {topic}\n" in refused.errors
     assert millstream("topic", "create", topic, "--if-not-exists").lines == [
         f"unchanged {topic} (TOPIC_ALREADY_EXISTS)"
     ]

@@ -1,6 +1,7 @@
 """What a command says when it cannot do its work: one line, and what to do about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from shlex import quote
 
 
 class CommandFailed(Exception):
@@ -11,19 +12,21 @@ class CommandFailed(Exception):
         self.exit_code = exit_code
 
 
-#: Refusals for which there is something useful to say besides their name.
+#: Refusals for which there is something useful to say besides their name; the topic or group is filled in.
 ADVICE = {
     "UNKNOWN_TOPIC_OR_PARTITION": "see what there is with: millstream topic list",
     "UNKNOWN_TOPIC_ID": "see what there is with: millstream topic list",
-    "TOPIC_ALREADY_EXISTS": "leave it as it is with --if-not-exists, or see it with: millstream topic describe",
+    "TOPIC_ALREADY_EXISTS": "leave it as it is with --if-not-exists, or see it with: millstream topic describe {topic}",
     "INVALID_REPLICATION_FACTOR": "see how many brokers there are with: millstream cluster info",
-    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes with: millstream topic alter",
+    "MESSAGE_TOO_LARGE": (
+        "raise the topic's limit, say to 4 MiB, with: millstream topic alter {topic} -c max.message.bytes=4194304"
+    ),
     "UNSUPPORTED_VERSION": "the broker is too old or too new for this command",
     "REQUEST_TIMED_OUT": "the broker is slow or its replicas are down; see: millstream cluster info",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas asks for",
     "TOPIC_AUTHORIZATION_FAILED": "this user may not use the topic",
     "GROUP_ID_NOT_FOUND": "see what there is with: millstream group list",
-    "NON_EMPTY_GROUP": "stop its members first; see them with: millstream group describe --members",
+    "NON_EMPTY_GROUP": "stop its members first; see them with: millstream group describe {group} --members",
     "UNKNOWN_MEMBER_ID": "the group has members again; stop them first",
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop the members that read the topic first",
     "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator still reads its log; try again, or wait longer with --timeout",
@@ -36,11 +39,20 @@ ADVICE = {
 }
 
 
-def refusal(name: str, detail: str) -> str:
-    """A broker's refusal in a line: what it said, its name, and advice where there is some."""
+#: What stands for a name that is not known.
+_UNNAMED = {"topic": "TOPIC", "group": "GROUP"}
+
+
+def refusal(name: str, detail: str, about: Mapping[str, str] | None = None) -> str:
+    """A broker's refusal in a line: what it said, its name, and advice where there is some.
+
+    ``about`` names the ``topic`` or ``group`` that was refused, so that a command in the advice can be pasted.
+    """
     said = detail.strip() or name.replace("_", " ").lower()
-    advice = ADVICE.get(name)
-    return f"{said} ({name})" + (f"; {advice}" if advice else "")
+    if name not in ADVICE:
+        return f"{said} ({name})"
+    quoted = {noun: quote(named) for noun, named in (about or {}).items()}
+    return f"{said} ({name}); {ADVICE[name].format_map(_UNNAMED | quoted)}"
 
 
 def _of_refusal(error: Exception) -> str | None:

@@ -35,5 +35,6 @@ def report(
         elif outcome.code.name in forgiven:
             print(f"unchanged {outcome.name} ({outcome.code.name})")
         else:
-            print(f"millstream: {outcome.name}: {refusal(outcome.code.name, outcome.detail)}", file=sys.stderr)
+            refused = refusal(outcome.code.name, outcome.detail, {noun: outcome.name})
+            print(f"millstream: {outcome.name}: {refused}", file=sys.stderr)
     return 1 if failed else 0

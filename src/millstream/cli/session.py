@@ -8,10 +8,11 @@ import stat
 import sys
 from collections.abc import Awaitable, Callable
 
-from millstream.cli.failure import CommandFailed
+from millstream.cli.failure import CommandFailed, refusal
 from millstream.cli.options import bootstrap_of
 from millstream.client.cluster import Cluster
 from millstream.client.wire import parse_addresses
+from millstream.model.errors import ProtocolError
 
 #: What ends a command as Ctrl-C does; a group is left and what was printed is committed.
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -30,8 +31,12 @@ def run_online(work: Work, args: argparse.Namespace) -> int:
         async with Cluster(addresses, timeout_s=args.timeout_s) as cluster:
             return await _until_told(_while_read(work(cluster, args)))
 
-    with asyncio.Runner(loop_factory=_loop_factory(args)) as runner:
-        return runner.run(session())
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(args)) as runner:
+            return runner.run(session())
+    except ProtocolError as error:
+        about = {noun: named for noun, named in vars(args).items() if isinstance(named, str)}
+        raise CommandFailed(refusal(error.code.name, error.detail, about)) from None
 
 
 async def _until_told(work: Awaitable[int]) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from millstream import __version__
 from millstream.cli.commands import COMMANDS, GROUPS
-from millstream.cli.failure import explain
+from millstream.cli.failure import ADVICE, explain, refusal
 from millstream.cli.main import main
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
 
@@ -150,3 +150,16 @@ def test_our_own_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_failure_is_explained_unless_it_is_our_bug(error: Exception, sentence: str | None) -> None:
     assert explain(error) == sentence
+
+
+def test_advice_names_what_was_refused_as_a_shell_takes_it() -> None:
+    busy = refusal("NON_EMPTY_GROUP", "", {"group": "the billing"})
+    assert busy.endswith("with: millstream group describe 'the billing' --members")
+    assert refusal("TOPIC_ALREADY_EXISTS", "", {"topic": "orders"}).endswith("with: millstream topic describe orders")
+    assert refusal("NON_EMPTY_GROUP", "").endswith("with: millstream group describe GROUP --members")
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_every_command_that_advice_names_is_one(name: str) -> None:
+    _, is_advised, line = refusal(name, "").partition("millstream ")
+    assert not is_advised or " ".join(line.split()[:2]) in {command.words for command in COMMANDS}

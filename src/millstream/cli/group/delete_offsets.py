@@ -30,6 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(cluster: Cluster, args: argparse.Namespace) -> int:
+    from shlex import quote
+
     from millstream.cli.failure import CommandFailed
     from millstream.cli.outcomes import report
     from millstream.cli.waiting import coordinators_of
@@ -49,7 +51,7 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     if unknown := [str(tp) for tp in partitions if tp not in committed]:
         raise CommandFailed(
             f"group {args.group!r} has no offset of {', '.join(unknown)}; nothing was deleted; "
-            f"see what it has with: millstream group describe {args.group}"
+            f"see what it has with: millstream group describe {quote(args.group)}"
         )
     if not partitions and args.output == "table":
         print(f"group {args.group} has no offsets of these topics")
