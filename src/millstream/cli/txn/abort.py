@@ -1,6 +1,7 @@
 """Abort transactions that their producers do not end.
 
-By transactional id: the open transaction is aborted and its producer fenced.
+By transactional id: the open transaction is aborted and its producer fenced. It
+is fenced too where none is open, and has to be made anew before it can go on.
 A query's (millstream-sink/...) may be decided, and its records are lost then:
 start the query again, and it ends them as it should.
 By its place in a partition: for one that its coordinator has forgotten, which
@@ -63,6 +64,24 @@ async def _fence(coordinators: Coordinators, name: str) -> Outcome:
     return Outcome(name, ErrorCode.NONE, "" if before.state in OPEN_STATES else NOTHING_OPEN)
 
 
+def _place(args: argparse.Namespace) -> tuple[str, int]:
+    """The one partition that is meant; CommandFailed says what is missing, or too much."""
+    from millstream.cli.failure import CommandFailed
+
+    topic, numbers = args.topic
+    chosen = (numbers or []) if args.partition is None else [args.partition]
+    wrong = ""
+    if not chosen:
+        wrong = "the partition is missing"
+    elif len(chosen) > 1:
+        wrong = f"{len(chosen)} partitions are named"
+    elif args.start_offset is None:
+        wrong = "--start-offset is missing"
+    if wrong:
+        raise CommandFailed(f"{wrong}; one place is needed: --topic {topic}:0 --start-offset 1000", exit_code=2)
+    return topic, chosen[0]
+
+
 async def _abort_hanging(cluster: Cluster, args: argparse.Namespace) -> Outcome:
     from millstream.cli.failure import CommandFailed
     from millstream.cli.reading import partitions_of
@@ -70,11 +89,8 @@ async def _abort_hanging(cluster: Cluster, args: argparse.Namespace) -> Outcome:
     from millstream.client.transactions import abort_in_partition, describe_producers
     from millstream.model.errors import ErrorCode
 
-    topic, numbers = args.topic
-    chosen = numbers if args.partition is None else [args.partition]
-    if args.start_offset is None or not chosen or len(chosen) != 1:
-        raise CommandFailed("one place is needed: --topic orders:0 --start-offset 1000", exit_code=2)
-    [tp] = await partitions_of(cluster, [topic], chosen)
+    topic, partition = _place(args)
+    [tp] = await partitions_of(cluster, [topic], [partition])
     producers = await describe_producers(cluster, [tp])
     here = [each for each in producers if each.open_since_offset == args.start_offset]
     if not here:

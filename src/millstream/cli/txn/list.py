@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from millstream.client.transactions import Transaction
 
 COLUMNS = ("transactional_id", "producer_id", "state", "age", "coordinator")
-STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Empty", "Dead")
+STATES = (
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "PrepareEpochFence",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Empty",
+    "Dead",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         dest="states",
-        type=some_of((*STATES, "PrepareEpochFence")),
+        type=some_of(STATES),
         metavar="STATE[,…]",
         help=f"only in one of these: {', '.join(STATES)}",
     )
