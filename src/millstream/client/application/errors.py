@@ -63,12 +63,13 @@ class TransactionAborted(MillstreamError):
 
 
 class Fenced(MillstreamError):
-    """Another producer or member took this one's place, or its transaction lasted too long: make a new one."""
+    """Another took its place, its transaction lasted too long, or an administrator aborted it: make a new one."""
 
 
-#: A broker says the same of both.
+#: A broker says the same of all three.
 _FENCED_BY = (
-    "another producer took its transactional id, or its transaction outlasted transaction.timeout.ms; make a new one"
+    "another producer took its transactional id, its transaction outlasted transaction.timeout.ms, "
+    "or an administrator aborted it (`millstream txn abort`); make a new one"
 )
 #: Kafka's codes -> the exception, and what to do.
 _KNOWN: dict[int, tuple[type[MillstreamError], str]] = {
