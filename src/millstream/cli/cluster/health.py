@@ -117,11 +117,12 @@ def _show(document: dict[str, object], output: str, *, is_first: bool) -> None:
         show_document(document, output)
         return
     import sys
+    import time
 
     from millstream.cli.output import cell
 
     if not is_first:
-        print()
+        print(f"\nat {time.strftime('%H:%M:%S')}")
     print(f"healthy: {cell(document['healthy'])}")
     for name, value in document.items():
         if name == "healthy" or value == []:
