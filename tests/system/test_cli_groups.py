@@ -90,7 +90,7 @@ def test_a_group_at_work_is_listed_and_described(
     assert document["never_committed"] == {"partitions": 1, "records": RECORDS}
     assert "2 members, 3 partitions, lag 6, 16m" in shown
     assert "behind + 1 partition never committed (10 records)" in shown
-    assert "members without partitions" not in shown
+    assert "members without partitions" not in shown and "INSTANCE" not in shown
     assert f"{filled}:" in per_member and "client-1" in per_member
 
 
@@ -102,6 +102,28 @@ def test_members_without_partitions_are_shown(millstream: Millstream, filled: st
         document = described(millstream, group)
     assert "members without partitions" in shown
     assert sorted(len(member["partitions"]) for member in document["members"]) == [0, 1, 1, 1]
+
+
+@PROTOCOLS
+def test_a_static_members_name_stands_where_its_partitions_are(
+    millstream: Millstream, filled: str, group: str, protocol: str
+) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": millstream.bootstrap,
+            "group.id": group,
+            "group.instance.id": "till-7",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([filled])
+    assert consumer.poll(30) is not None
+    shown = millstream("group", "describe", group).output
+    rows = described(millstream, group)["partitions"]
+    consumer.close()
+    assert "  INSTANCE  " in shown and shown.count("  till-7  ") == 3
+    assert [row["instance"] for row in rows] == ["till-7"] * 3
 
 
 @PROTOCOLS

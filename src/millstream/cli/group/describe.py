@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OFFSET_COLUMNS = ("topic", "partition", "current_offset", "end_offset", "lag", "lag_seconds")
 OWNER_COLUMNS = ("member", "client_id", "host")
+STATIC_OWNER_COLUMNS = ("member", "instance", "client_id", "host")
 MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "partitions", "assignment")
 STATE_COLUMNS = ("group", "protocol", "state", "assignor", "coordinator", "members")
 #: Groups that are asked about together.
@@ -107,7 +108,7 @@ def _print_group(document: Row) -> None:
     if idle := [member for member in members if not member["partitions"]]:
         print()
         print("members without partitions")
-        print(table(idle, OWNER_COLUMNS))
+        print(table(idle, _owner_columns(idle)))
 
 
 def _never(document: Row) -> str:
@@ -129,9 +130,14 @@ def _print_partitions(rows: list[Row]) -> None:
     """Columns in which no row has anything are left out."""
     from millstream.cli.output import table
 
-    owners = OWNER_COLUMNS if any(row["member"] for row in rows) else ()
+    owners = _owner_columns(rows) if any(row["member"] for row in rows) else ()
     notes = ("metadata",) if any(row["metadata"] for row in rows) else ()
     print(table(rows, (*OFFSET_COLUMNS, *owners, *notes)))
+
+
+def _owner_columns(rows: list[Row]) -> tuple[str, ...]:
+    """Names of instances only where a member has one, as static members do."""
+    return STATIC_OWNER_COLUMNS if any(row["instance"] for row in rows) else OWNER_COLUMNS
 
 
 def _print_members(document: Row) -> None:

@@ -77,6 +77,7 @@ def _partition(
         "lag": lag.records if lag else None,
         "lag_seconds": None if lag is None or lag.age_ms is None else round(lag.age_ms / 1000, 1),
         "member": owner.id if owner else None,
+        "instance": owner.instance_id if owner else None,
         "client_id": owner.client_id if owner else None,
         "host": owner.host if owner else None,
         "metadata": (committed.metadata or None) if committed else None,
