@@ -68,13 +68,24 @@ def _dispatch(arguments: list[str]) -> int:
         from millstream.cli.options import add_cluster_options
 
         add_cluster_options(parser)
-    # Intermixed: a file may stand after options as well as before them.
-    args = parser.parse_intermixed_args(_joined(rest, getattr(module, "SIGNED_OPTIONS", ())), namespace=given)
+    args = _parsed(parser, _joined(rest, getattr(module, "SIGNED_OPTIONS", ())), given)
     if not command.online:
         return int(module.run(args))
     from millstream.cli.session import run_online
 
     return run_online(module.run, args)
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: list[str], given: argparse.Namespace) -> argparse.Namespace:
+    """The arguments, or the end of the command with the option that a misspelt one may have meant."""
+    # Intermixed: a file may stand after options as well as before them.
+    args, left = parser.parse_known_intermixed_args(arguments, namespace=given)
+    if left:
+        known = [name.removeprefix("--") for name in parser._option_string_actions if name.startswith("--")]
+        words = (word.removeprefix("--").partition("=")[0] for word in left if word.startswith("--"))
+        meant = next((close for word in words if (close := _closest(word, known))), None)
+        parser.error(f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean --{meant}?" if meant else ""))
+    return args
 
 
 def _leading_options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -135,11 +146,16 @@ def _help_about(words: list[str]) -> int:
 
 
 def _unknown(what: str, word: str, known: list[str], see: str) -> CommandFailed:
+    close = _closest(word, known)
+    hint = f"did you mean `{what.removesuffix(word)}{close}`?" if close else f"see `{see}`"
+    return CommandFailed(f"there is no command `{what}`; {hint}", exit_code=MISUSED)
+
+
+def _closest(word: str, known: list[str]) -> str | None:
+    """What the word may have been meant to be."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, known, n=1)
-    hint = f"did you mean `{what.removesuffix(word)}{close[0]}`?" if close else f"see `{see}`"
-    return CommandFailed(f"there is no command `{what}`; {hint}", exit_code=MISUSED)
+    return next(iter(get_close_matches(word, known, n=1)), None)
 
 
 def _overview() -> str:

@@ -116,6 +116,24 @@ def test_options_cannot_be_cut_short(capsys: pytest.CaptureFixture[str]) -> None
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["consume", "orders", "--partition", "0"], "--partition 0; did you mean --partitions?\n"),
+        (["topic", "create", "orders", "--partitons=3"], "--partitons=3; did you mean --partitions?\n"),
+        (["topic", "list", "--bootstap", "host:9092"], "--bootstap; did you mean --bootstrap?\n"),
+        (["topic", "list", "--xyzzy"], "unrecognized arguments: --xyzzy\n"),
+    ],
+)
+def test_a_misspelt_option_is_told_with_the_one_meant(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
 def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(args: object) -> int:
         raise KeyboardInterrupt
