@@ -205,7 +205,6 @@ class Broker:
         self._undo.append(self._report_no_more)
         await self._listen()
         await self._register(registry)
-        self.logs.keep()
         await self.lives.begin(self.logs.life)
         await self.controller.start()
         self._undo += [self.controller.close, self._report_no_more]  # What is to be told is told before.
@@ -352,6 +351,7 @@ class Broker:
         self._undo.append(registration.close)
         session_s = self._config.get(ZOOKEEPER_SESSION_TIMEOUT_MS) / 1000
         await registration.start(is_clean=self.logs.has_kept, patience_s=STALE_NODE_PATIENCE * session_s)
+        self.logs.keep()
         self.standing = Standing(registry, self.id, self.replicas, self.clock, session_s if self._is_shared else None)
         self._undo.append(self.standing.close)
         self.standing.start()
