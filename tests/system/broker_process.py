@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
 ORPHAN_TIMEOUT_S = 10.0
 #: Lines of the broker's output that a failure message carries.
