@@ -31,6 +31,8 @@ WINDOW = 128
 RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 1.5, "max_jitter": 0.2, "max_delay": 0.5}
 #: How many servers that take a connection and say nothing a session survives, at least.
 TRIES = 3
+#: And how long any of them is waited for: however long a session is, whoever starts with it is not as patient.
+FIRST_WORD_S = 3.0
 #: How long a server may take to confirm the end of a session before it is hung up on.
 CLOSE_TIMEOUT_S = 2.0
 
@@ -57,7 +59,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._ensemble = ensemble
         self._on_expired = on_expired
-        self._handler = LoopHandler(self._loop, timeout_ms / 1000 / TRIES)
+        self._handler = LoopHandler(self._loop, min(FIRST_WORD_S, timeout_ms / 1000 / TRIES))
         quiet = logging.getLogger(f"{__name__}.kazoo")
         quiet.setLevel(logging.ERROR)  # It has a line for every attempt to connect.
         self.client = KazooClient(
