@@ -16,6 +16,7 @@ from pathlib import Path
 from millstream.cli.cluster.held import hold, named, running_brokers
 from millstream.cli.cluster.zookeeper import (
     HOST,
+    START_TIMEOUT_S,
     Ports,
     ZooKeeperServer,
     find_jars,
@@ -24,9 +25,12 @@ from millstream.cli.cluster.zookeeper import (
     how_it_ended,
 )
 from millstream.cli.failure import CommandFailed
+from millstream.config.zookeeper import ZOOKEEPER_CONNECTION_TIMEOUT_MS
 
 #: Where ZooKeeper's ports lie above the brokers': for clients, for its peers, for elections.
 ZOOKEEPER_OFFSETS = (100, 200, 300)
+#: Brokers start beside ZooKeeper, so each waits for it for as long as we do, and then as long as it would anyway.
+REGISTRY_TIMEOUT_MS = int(START_TIMEOUT_S * 1000) + ZOOKEEPER_CONNECTION_TIMEOUT_MS.default
 #: A broker hands its partitions over before it ends.
 STOP_TIMEOUT_S = 30.0
 ROOT = "/millstream"
@@ -52,6 +56,7 @@ class Plan:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": in_sync,
+            "zookeeper.connection.timeout.ms": str(REGISTRY_TIMEOUT_MS),
             **self.settings,
         }
 
