@@ -68,7 +68,7 @@ def test_progress_and_a_summary_are_shown(millstream: Millstream, topic: str) ->
 def test_latency_is_measured_to_the_acknowledgement_and_to_the_reader(millstream: Millstream, topic: str) -> None:
     options = ("--rate", 200, "--seconds", 1, "--warm-up", "0.2")
     figures = millstream("perf", "latency", topic, *options, "-o", "json").document
-    assert 1 <= figures["records"] <= 241, "a busy machine sends late what was due in the warm-up, but no more"
+    assert figures["records"] == 200, "however late a busy machine sends them"
     assert list(figures["produce_ms"]) == list(figures["end_to_end_ms"]) == PERCENTILES
     assert 0 < figures["produce_ms"]["p50"] <= figures["produce_ms"]["max"]
     assert figures["end_to_end_ms"]["max"] > 0

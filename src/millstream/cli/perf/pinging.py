@@ -1,6 +1,7 @@
 """Single records at a steady rate, each carrying the moment it was sent, and a reader that waits for them."""
 
 import asyncio
+import math
 import os
 import struct
 import time
@@ -59,12 +60,14 @@ class Pings:
         self._offset = 0
         self._counted = 0
         self._counted_from_ns = 0
+        #: When the first that is counted was sent; those before it are not.
+        self._first_sent_ns = math.inf
         self._counting_ends_ns = 0
         self._interval_ns = 0
         self._due_ns = 0
 
     def start(self, end_offset: int, rate: int, warm_up_s: float, seconds: float) -> None:
-        """Send from now on; what is sent during the warm-up is not counted."""
+        """Send from now on; what is due during the warm-up is not counted, however late it is sent."""
         now_ns = time.perf_counter_ns()
         self._offset = end_offset
         self._interval_ns = 1_000_000_000 // rate
@@ -97,8 +100,10 @@ class Pings:
         with memoryview(self._frame) as frame:
             _CRC.pack_into(frame, start + CRC_AT, crc32c(frame[start + ATTRIBUTES_AT : start + len(self._batch)]))
         self.sent += 1
-        is_counted = sent_ns >= self._counted_from_ns
+        is_counted = self._due_ns >= self._counted_from_ns
         self._counted += is_counted
+        if self._counted == 1:
+            self._first_sent_ns = sent_ns
 
         def answered(view: memoryview | None) -> None:
             if view is None:
@@ -140,7 +145,7 @@ class Pings:
             self._offset = header.next_offset
             if header.size == len(self._batch):
                 run, sent_ns = _MARK.unpack_from(records, at + self._mark_at)
-                if run == self._run and sent_ns >= self._counted_from_ns:
+                if run == self._run and sent_ns >= self._first_sent_ns:
                     self.end_to_end.add(now_ns - sent_ns)
 
     def _end_if_all_came(self) -> None:
