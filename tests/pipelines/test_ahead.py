@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from millstream.pipelines.spark.ahead import BYTES_MAX, Ahead, Ready
+from millstream.pipelines.spark.ahead import BYTES_MAX, Ahead
 from millstream.pipelines.spark.options import stream_options
 from millstream.pipelines.spark.planning import DataLost
 from millstream.pipelines.spark.reading import read_together
 from millstream.pipelines.spark.source import StreamReader, read_task
-from millstream.pipelines.spark.task import Task
+from millstream.pipelines.spark.task import Pack, Task
 from tests.pipelines.test_reading import offsets, task_of
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
@@ -18,7 +20,7 @@ from tests.system.broker_process import BrokerProcess
 WAIT_S = 60.0
 
 
-def ahead_of(*tasks: Task) -> Ready | None:
+def ahead_of(*tasks: Task) -> pa.RecordBatch | None:
     ahead = Ahead(WAIT_S)
     ahead.begin(tasks)
     return ahead.taken(tasks)
@@ -29,9 +31,7 @@ def test_what_was_read_ahead_is_what_the_tasks_would_have_read(topics: Topics) -
     for name in names:
         topics.put(name, [name] * 3, key=b"k", headers=[("from", b"test")])
     tasks = [task_of(topics.address, name, 1, 3, includeHeaders="true") for name in names]
-    ready = ahead_of(*tasks)
-    assert ready is not None
-    assert list(read_task(ready)) == list(read_together(tasks))
+    assert [ahead_of(*tasks)] == list(read_together(tasks))
 
 
 def test_records_of_aborted_transactions_are_left_out(topics: Topics) -> None:
@@ -41,7 +41,7 @@ def test_records_of_aborted_transactions_are_left_out(topics: Topics) -> None:
     topics.put(topic, ["yes"])
     ready = ahead_of(task_of(topics.address, topic, 0, 3, **{"kafka.isolation.level": "read_committed"}))
     assert ready is not None
-    assert [batch["value"].to_pylist() for batch in ready.batches()] == [[b"yes"]]
+    assert ready["value"].to_pylist() == [b"yes"]
 
 
 def test_it_is_of_no_use_to_other_ranges(topics: Topics) -> None:
@@ -86,19 +86,34 @@ def test_what_is_not_there_in_time_or_not_at_all_is_left_to_the_tasks(topics: To
     assert ahead.taken([here]) is None, "one at a time"
 
 
-def test_a_small_micro_batch_travels_with_its_task_unless_it_may_not_be_packed(topics: Topics) -> None:
+def hands_over(stream: object) -> bool:
+    """As Spark asks it."""
+    return isinstance(stream, _SimpleStreamReaderWrapper)
+
+
+def planned(stream: StreamReader) -> tuple[list[type], list[bytes]]:
+    """The kinds of tasks that read all there is, and the values in them."""
+    stream._ahead = Ahead(WAIT_S)
+    start = stream.initialOffset()
+    tasks = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    stream.stop()
+    values = [value for each in tasks for batch in read_task(each) for value in batch["value"].to_pylist()]
+    return [type(each) for each in tasks], values
+
+
+def test_a_small_micro_batch_is_handed_over_and_its_one_task_would_read_the_same(topics: Topics) -> None:
     topic = topics.new(2)
     for partition in (0, 1):
         topics.put(topic, ["x"], partition)
     given = {"kafka.bootstrap.servers": topics.address, "subscribe": topic, "startingOffsets": "earliest"}
-    for options, kinds in (({}, [Ready]), ({"minPartitions": "2"}, [Task, Task])):
-        stream = StreamReader(stream_options({**given, **options}))
-        stream._ahead = Ahead(WAIT_S)
-        start = stream.initialOffset()
-        planned = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
-        stream.stop()
-        assert [type(each) for each in planned] == kinds
-        assert [value for each in planned for batch in read_task(each) for value in batch["value"].to_pylist()] == [
-            b"x",
-            b"x",
-        ]
+    stream = StreamReader(stream_options(given))
+    assert not hands_over(stream)
+    assert planned(stream) == ([Pack], [b"x", b"x"])
+    assert hands_over(stream)
+    (batch,) = stream.getCache({}, {})
+    assert batch["value"].to_pylist() == [b"x", b"x"]
+    assert not hands_over(stream)
+
+    spread = StreamReader(stream_options({**given, "minPartitions": "2"}))
+    assert planned(spread) == ([Task, Task], [b"x", b"x"])
+    assert not hands_over(spread), "whoever wants two tasks is given them"

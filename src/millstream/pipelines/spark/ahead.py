@@ -1,22 +1,23 @@
 """The records of a small micro-batch, read by the driver while Spark writes down where it ends, and plans.
 
-That takes Spark some 20 ms, and starting a task as long again; a stream that keeps up has few records each time. They
-travel with their task then, which has nothing left to read.
+That takes Spark some 20 ms, and a task that reads as long again, in a Python process of its own; a stream that keeps up
+has few records each time. They are handed to Spark with the plan then, and its task has nothing left to read.
 """
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 
 from millstream.pipelines.spark.reading import read_together
 from millstream.pipelines.spark.task import Task
 
 _log = logging.getLogger(__name__)
 
-#: More than this does not travel: tasks are better at reading it.
+#: More than this is not handed over: tasks are better at reading it.
 BYTES_MAX = 256 * 1024
 #: For how long what is almost there is waited for.
 _WAIT_S = 0.05
@@ -24,14 +25,25 @@ _WAIT_S = 0.05
 _HEAD_START_S = 0.001
 
 
-class Ready(InputPartition):
-    """Records that a task has only to hand over, as an Arrow stream."""
+class HandsOver:
+    """A stream's reader that may give Spark the records of a micro-batch when it is asked for its partitions.
 
-    def __init__(self, stream: bytes) -> None:
-        self.stream = stream
+    Spark has that for its simple readers alone, and asks ``isinstance`` whether this is one. As far as ``isinstance``
+    can tell it is, from when it has records ``in_hand`` until Spark has taken them. Should Spark lose them, it has the
+    one partition read that it was given.
+    """
 
-    def batches(self) -> Sequence[pa.RecordBatch]:
-        return list(pa.ipc.open_stream(self.stream))
+    in_hand: pa.RecordBatch | None = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self) if self.in_hand is None else _SimpleStreamReaderWrapper
+
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """The records, as Spark asks for them."""
+        batch, self.in_hand = self.in_hand, None
+        assert batch is not None, "Spark asks only who has something in hand"
+        return iter([batch])
 
 
 class Ahead:
@@ -52,8 +64,8 @@ class Ahead:
             self._reading = _Reading(tasks)
             self._reading.start()
 
-    def taken(self, tasks: Sequence[Task]) -> Ready | None:
-        """What was read, if it is all that these tasks would read, and is small enough to travel."""
+    def taken(self, tasks: Sequence[Task]) -> pa.RecordBatch | None:
+        """What was read, if it is all that these tasks would read, and is small."""
         reading = self._reading
         if reading is None or [task.range for task in reading.tasks] != [task.range for task in tasks]:
             return None
@@ -62,7 +74,7 @@ class Ahead:
             return None
         self._reading = None
         self._record_bytes = reading.found.nbytes / _records(tasks)
-        return _ready(reading.found) if reading.is_whole and reading.found.nbytes <= BYTES_MAX else None
+        return reading.found if reading.is_whole and reading.found.nbytes <= BYTES_MAX else None
 
 
 class _Reading(threading.Thread):
@@ -87,10 +99,3 @@ class _Reading(threading.Thread):
 
 def _records(tasks: Sequence[Task]) -> int:
     return sum(len(task.range) for task in tasks)
-
-
-def _ready(batch: pa.RecordBatch) -> Ready:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return Ready(sink.getvalue().to_pybytes())

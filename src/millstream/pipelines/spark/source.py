@@ -38,7 +38,7 @@ from millstream.model.clock import Clock, SystemClock
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark import planning
-from millstream.pipelines.spark.ahead import Ahead, Ready
+from millstream.pipelines.spark.ahead import Ahead, HandsOver
 from millstream.pipelines.spark.cluster import ClusterOrigin
 from millstream.pipelines.spark.filters import Bounds
 from millstream.pipelines.spark.options import SourceOptions, batch_options, check_options, stream_options
@@ -122,8 +122,6 @@ def read_task(task: InputPartition) -> Iterator[pa.RecordBatch]:
         if task.tasks[0].options.path:
             return itertools.chain.from_iterable(map(read_from_segments, task.tasks))
         return read_together(task.tasks)
-    if isinstance(task, Ready):
-        return iter(task.batches())
     if not isinstance(task, Task):
         return iter(())
     return read_from_segments(task) if task.options.path else read_from_brokers(task)
@@ -197,7 +195,7 @@ class BatchReader(DataSourceReader):
         return read_task(partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A table that grows. Offsets are kept as Spark's Kafka source keeps them."""
 
     def __init__(self, options: SourceOptions, clock: Clock | None = None) -> None:
@@ -280,8 +278,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._report(planning.losses(known, earliest, {tp: stops[tp] for tp in earliest}))
             starts |= earliest
         tasks = tasks_of(self._here, starts, stops, self._options)
-        ready = self._ahead.taken(tasks)
-        return packs_of(tasks, self._options) if ready is None else [ready]
+        packs = packs_of(tasks, self._options)
+        self.in_hand = self._ahead.taken(tasks) if len(packs) == 1 else None
+        return packs
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
@@ -347,4 +346,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers get the options and no connection."""
-        return {**self.__dict__, "_origin": None, "_ahead": Ahead()}
+        return {**self.__dict__, "_origin": None, "_ahead": Ahead(), "in_hand": None}
