@@ -36,9 +36,9 @@ def kill_leader(cluster: ClusterProcess) -> None:
 
 
 def is_made(millstream: Millstream, topic: str) -> bool:
-    """Make the topic, unless some brokers are not back yet."""
+    """Make the topic, unless some brokers are not back yet; it may have been made by a call whose answer was lost."""
     try:
-        millstream("topic", "create", topic)
+        millstream("topic", "create", topic, "--if-not-exists")
     except AssertionError as refused:
         if "brokers that are alive" not in str(refused):
             raise
