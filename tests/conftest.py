@@ -3,10 +3,12 @@
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lanes import Lanes
 from tests.zookeepers import running
 
 #: The machine may be busy with other workers; slowness is found by benchmarks, not by chance.
@@ -28,3 +30,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """``HOST:PORT`` of a ZooKeeper that all tests share; each has a root of its own there."""
     with running(tmp_path_factory.mktemp("zookeeper")) as (server,):
         yield server.address
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    """Workers that share out files do so by lanes."""
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from tests.compatibility import apache_kafka
 from tests.compatibility.drivers import DRIVERS
+from tests.compatibility.drivers.base import Refused
 from tests.compatibility.drivers.java import CLASSES
 from tests.compatibility.drivers.kafkajs import FOLDER as KAFKAJS
 from tests.compatibility.drivers.kcat import refusal
@@ -137,6 +138,12 @@ class Host:
         self.ask = self._lines.ask
         self.kill = self._lines.kill
         self.close = self._lines.close
+
+    def said(self) -> list[str]:
+        """What the client logged last, where its process keeps it."""
+        with suppress(Refused):
+            return list(self.ask("said"))
+        return []
 
     @classmethod
     def missing(cls) -> str | None:
@@ -298,6 +305,9 @@ class KcatHost(Host):
         self._members.append(KcatMember(self, command, group))
         return self._members[-1]
 
+    def said(self) -> list[str]:
+        return []
+
     def _kill(self) -> None:
         for member in self._members:
             if member.process.poll() is None:
@@ -324,8 +334,12 @@ def until(is_so: Callable[[], bool], *members: Member, timeout_s: float = WAIT_S
             member.look()
         if is_so():
             return
-        assert time.monotonic() < deadline, f"it never came to be: {members}"
+        assert time.monotonic() < deadline, f"it never came to be: {members}\n{_said_by(members)}"
         time.sleep(0.02)
+
+
+def _said_by(members: Iterable[Member]) -> str:
+    return "\n".join(f"{host.name}: {line}" for host in {member.host for member in members} for line in host.said())
 
 
 def settled(places: Iterable[Place], *members: Member) -> None:

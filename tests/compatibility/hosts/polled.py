@@ -17,6 +17,8 @@ WAIT_S = 20.0
 POLL_MS = 50
 HEARTBEAT_MS = 300
 UNKNOWN = -1
+#: How much of what a client says of itself is kept for whoever asks why nothing came of it.
+SAID_LINES = 60
 
 
 def code_of(error: BaseException) -> int:
@@ -29,9 +31,23 @@ def refused(error: BaseException) -> dict[str, object]:
     return {"code": code_of(error), "message": repr(error)}
 
 
+class Said(logging.Handler):
+    """The last lines that a client logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(logging.Formatter("%(asctime)s %(threadName)s %(name)s: %(message)s"))
+        self.lines: deque[str] = deque(maxlen=SAID_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
 def serve(host: object) -> None:
     """Answer each line of standard input by the method it names, until there are no more."""
-    logging.disable()
+    said = Said()
+    logging.basicConfig(level=logging.INFO, handlers=[said])
+    host.said = lambda: list(said.lines)  # type: ignore[attr-defined]
     for line in sys.stdin:
         question = json.loads(line)
         number, call = question.pop("id"), question.pop("call")
