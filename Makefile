@@ -35,7 +35,8 @@ pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install $(1); \
 
 # All tests but those that run for minutes (`pytest -m long`); five at a time, for many of them wait more than they work.
 # A worker that dies fails its test and is not replaced: pytest-xdist hangs when it shares out files anew. Files come in
-# their own order, the slow ones of compatibility and pipelines first, so that nothing long is left for the end.
+# their own order, the slow ones of compatibility and pipelines first, so that nothing long is left for the end;
+# two of the workers take those that run Spark (tests/lanes.py).
 test: setup
 	@if [ -x tests/compatibility/install ]; then \
 		echo "test: installing the clients that compatibility is tested with"; tests/compatibility/install; fi
