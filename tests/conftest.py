@@ -32,6 +32,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.address
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
     """Workers that share out files do so by lanes."""
     return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.system.cluster_process import SESSION_TIMEOUT_MS, ClusterProcess
 from tests.system.command import Millstream
@@ -66,6 +67,8 @@ def test_a_cluster_without_its_zookeeper_has_no_controller_and_says_so(tmp_path:
         cluster.zookeepers[0].kill()
         until("the brokers notice", lambda: millstream("cluster", "info", "-o", "json").document["controller"] is None)
         assert "(ZooKeeper) runs" in millstream("cluster", "health", code=1).output
+        told = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=20)
+        assert told.controller_id in cluster.brokers, "whoever is told of none waits long before asking again"
         cluster.zookeepers[0].start()
         cluster.zookeepers[0].wait()
         millstream("cluster", "health", "--exit-when-healthy")

@@ -28,6 +28,7 @@ from millstream.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from millstream.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from millstream.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -245,6 +246,13 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         return starts
 
     return await cluster.retrying({tp.topic for tp in before}, attempt)
+
+
+async def acting_controller(cluster: Cluster) -> int | None:
+    """The broker that decides now, as far as the one that is asked can tell; None for nobody."""
+    answer = await cluster.ask(DescribeClusterRequest(), DescribeClusterResponse)
+    check(answer.error_code, answer.error_message)
+    return answer.controller_id if answer.controller_id >= 0 else None
 
 
 async def partition_sizes(cluster: Cluster) -> dict[TopicPartition, int]:

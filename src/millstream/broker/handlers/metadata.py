@@ -73,7 +73,7 @@ async def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Meta
             for each in view.endpoints(listener) + broker.detection.remembered(listener)
         ],
         cluster_id=view.cluster_id,
-        controller_id=_controller_id(broker),
+        controller_id=view.controller_id,
         topics=rows,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -217,13 +217,12 @@ def _described(topic: Topic, first_index: int) -> Iterator[DescribeTopicPartitio
             )
 
 
-def _controller_id(broker: Broker) -> int:
-    """Who decides; nobody while this broker hears nothing of the registry, without which nothing can be decided."""
-    return broker.cluster.controller_id if broker.standing.is_sure() else NO_CONTROLLER
-
-
 async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    """The brokers, the controller and the cluster's id."""
+    """The brokers, the controller and the cluster's id.
+
+    Nobody is controller while this broker hears nothing of the registry, without which nothing can be decided. Metadata
+    names whoever was, for librdkafka's administrators wait half a minute once they were told of none.
+    """
     if request.endpoint_type != BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="this is a broker's listener"
@@ -231,7 +230,7 @@ async def cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -
     view = broker.cluster
     return DescribeClusterResponse(
         cluster_id=view.cluster_id,
-        controller_id=_controller_id(broker),
+        controller_id=view.controller_id if broker.standing.is_sure() else NO_CONTROLLER,
         brokers=[
             DescribeClusterBroker(broker_id=each.broker_id, host=each.host, port=each.port, rack=each.rack)
             for each in view.endpoints(call.connection.listener)

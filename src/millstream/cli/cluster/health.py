@@ -66,16 +66,18 @@ async def _look(cluster: Cluster, before: dict[str, object] | None) -> dict[str,
 
 
 async def _document(cluster: Cluster) -> dict[str, object]:
+    from millstream.client.admin import acting_controller
     from millstream.client.moves import moves
     from millstream.model.ids import TopicPartition
 
     await cluster.refresh(None)
+    controller = await acting_controller(cluster)
     partitions = {
         TopicPartition(topic.name, part.index): part for topic in cluster.topics.values() for part in topic.partitions
     }
     behind = {key: part for key, part in sorted(partitions.items()) if len(part.in_sync) < len(part.replicas)}
     least = await _least_in_sync(cluster, {key.topic for key in behind})
-    has_controller = cluster.controller_id in cluster.brokers
+    has_controller = controller in cluster.brokers
     moving = await moves(cluster) if has_controller else {}
     down = sorted({broker for part in partitions.values() for broker in part.replicas} - cluster.brokers.keys())
     leaderless = [str(key) for key, part in sorted(partitions.items()) if part.leader < 0]
@@ -84,7 +86,7 @@ async def _document(cluster: Cluster) -> dict[str, object]:
     short = [str(key) for key, part in behind.items() if len(part.in_sync) < min(least[key.topic], len(part.replicas))]
     return {
         "healthy": has_controller and not (down or leaderless or under or short),
-        "controller": cluster.controller_id if has_controller else None,
+        "controller": controller if has_controller else None,
         "brokers": sorted(cluster.brokers),
         "brokers_down": down,
         "partitions": len(partitions),

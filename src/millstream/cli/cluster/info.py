@@ -18,9 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     from millstream.cli.output import show_document
+    from millstream.client.admin import acting_controller
 
     await cluster.refresh(None)
-    document = _document(cluster)
+    document = _document(cluster, await acting_controller(cluster))
     if args.output != "table":
         show_document(document, args.output)
     else:
@@ -28,13 +29,13 @@ async def run(cluster: Cluster, args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(cluster: Cluster) -> dict[str, object]:
+def _document(cluster: Cluster, controller: int | None) -> dict[str, object]:
     partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions]
     leaders = Counter(partition.leader for partition in partitions)
     replicas = Counter(replica for partition in partitions for replica in partition.replicas)
     return {
         "cluster_id": cluster.cluster_id,
-        "controller": cluster.controller_id if cluster.controller_id >= 0 else None,
+        "controller": controller,
         "topics": len(cluster.topics),
         "partitions": len(partitions),
         "under_replicated": sum(len(part.in_sync) < len(part.replicas) for part in partitions),
