@@ -48,6 +48,10 @@ class Member(Polled):
             fetch_max_wait_ms=100,
         )
         self.consumer.subscribe(topics=wanted["topics"] or (), pattern=wanted["pattern"], listener=Listener(self.diary))
+        # Where it joins before it knows the partitions, it joins again; and where a poll ends just then, it forgets the
+        # second assignment, whatever a broker does (3.0.12).
+        for topic in wanted["topics"] or ():
+            self.consumer.partitions_for_topic(topic)
         self.start()
 
     def poll(self) -> None:
