@@ -22,6 +22,7 @@ from millstream.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
+from millstream.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from millstream.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from millstream.protocol.messages.fetch import FetchResponse
 from millstream.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -116,6 +117,35 @@ def test_a_deletion_whose_answer_was_lost_spares_a_topic_that_has_the_name_since
             ("orders", "none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         assert len(await partitions_of(connection, "orders")) == 1
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+def test_a_creation_whose_answer_was_lost_is_known_again_and_no_other() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        cluster, _, other = await started(network)
+        connection = await cluster.connect(other.id)
+        send = other.channels.send
+        made: list[CreateTopicsResponse] = []
+
+        async def lose_one(broker_id: int, request: Any, **options: Any) -> Any:
+            response = await send(broker_id, request, **options)
+            if isinstance(request, CreateTopicsRequest):
+                made.append(response)
+                if len(made) == 1:
+                    raise ConnectionResetError("the answer was lost")
+            return response
+
+        other.channels.send = lose_one  # type: ignore[method-assign]
+        orders = CreateTopicsRequest(
+            topics=[CreatableTopic(name="orders", num_partitions=2, replication_factor=3)], timeout_ms=10_000
+        )
+        [told] = (await connection.call(orders, CreateTopicsResponse)).topics
+        assert (ErrorCode(told.error_code), told.num_partitions, told.replication_factor) == (ErrorCode.NONE, 2, 3)
+        assert len(made) == 2 and told.topic_id == made[0].topics[0].topic_id
+        [refused] = (await connection.call(orders, CreateTopicsResponse)).topics
+        assert refused.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "who asks twice is told"
         await cluster.stop()
 
     simulate(scenario)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.broker.cluster_view import ClusterView
 from millstream.broker.routes import Handler
+from millstream.controller.topics import new_topic_id
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID
 from millstream.protocol.messages.create_topics import (
@@ -42,6 +43,7 @@ def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], 
         if broker.controller.is_active or call.connection.is_broker:
             return await handler(broker, request, call)
         first = _as_today(request)
+        _give_ids(broker, first)
         again = _by_ids(first, broker.cluster)
         try:
             response = await ask_controller(broker, first, getattr(request, "timeout_ms", TIMEOUT_MS), again)
@@ -60,6 +62,13 @@ def _as_today(request: Any) -> Any:
         topics = [DeleteTopicState(name=name) for name in request.topic_names]
         return DeleteTopicsRequest(topics=topics, timeout_ms=request.timeout_ms)
     return request
+
+
+def _give_ids(broker: "Broker", request: Any) -> None:
+    """Choose the ids of topics to be made: by them the controller knows what it made already, if an answer is lost."""
+    if isinstance(request, CreateTopicsRequest) and not request.validate_only:
+        for topic in request.topics:
+            topic.chosen_id = new_topic_id({}, broker.random)
 
 
 def _by_ids(request: Any, view: ClusterView) -> Any:

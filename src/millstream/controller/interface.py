@@ -51,13 +51,17 @@ class ControllerSettings:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created, as the client asked; ``assignments`` (partition -> replicas) excludes the counts."""
+    """A topic to be created, as the client asked; ``assignments`` (partition -> replicas) excludes the counts.
+
+    Whoever gives it an id may ask again: a topic that has this name and this id was created for the same asker.
+    """
 
     name: str
     num_partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    topic_id: Uuid = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,14 @@ class Dice(Protocol):
     def randbytes(self, count: int, /) -> bytes: ...
 
 
-def new_topic_id(context: Context, dice: Dice) -> Uuid:
+def new_topic_id(names_by_id: Mapping[Uuid, str], dice: Dice) -> Uuid:
     """A random uuid (version 4) that no topic has; none whose text looks like an option, as Kafka has it."""
     while True:
         raw = bytearray(dice.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         topic_id = bytes(raw)
-        if topic_id not in context.names_by_id and not uuid_text(topic_id).startswith("-"):
+        if topic_id not in names_by_id and not uuid_text(topic_id).startswith("-"):
             return topic_id
 
 
@@ -60,6 +60,9 @@ def create_topics(
         try:
             if topic.name in repeated:
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named more than once")
+            if _is_there(context, topic):
+                results.append(_result(topic.name, topic.topic_id, context.topics[topic.name].assignment().partitions))
+                continue
             _check_name(context, shapes, topic.name)
             replicas = _replicas_of_new(context, topic, settings, dice, budget)
             configs = _configs(topic)
@@ -69,24 +72,17 @@ def create_topics(
         budget -= len(replicas)
         if len(asked) > 1:
             shapes[shape(topic.name)] = topic.name
-        topic_id = new_topic_id(context, dice)
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else new_topic_id(context.names_by_id, dice)
         decision.changes.append(TopicCreated(topic.name, topic_id, replicas, configs))
         _elect_first_leaders(context, topic.name, replicas, decision)
-        results.append(
-            TopicResult(
-                topic.name,
-                topic_id,
-                num_partitions=len(replicas),
-                replication_factor=len(next(iter(replicas.values()))),
-            )
-        )
+        results.append(_result(topic.name, topic_id, replicas))
     return decision, results
 
 
 def give_topic_ids(context: Context, dice: Dice) -> Decision:
     """Topics that have no id get one."""
     nameless = [name for name, topic in context.topics.items() if topic.topic_id == ZERO_UUID]
-    return Decision([TopicIdGiven(name, new_topic_id(context, dice)) for name in nameless])
+    return Decision([TopicIdGiven(name, new_topic_id(context.names_by_id, dice)) for name in nameless])
 
 
 def add_partitions(context: Context, asked: Sequence[MorePartitions]) -> tuple[Decision, list[TopicResult]]:
@@ -115,6 +111,18 @@ def add_partitions(context: Context, asked: Sequence[MorePartitions]) -> tuple[D
 
 def _repeated(names: Iterable[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
+
+
+def _is_there(context: Context, topic: NewTopic) -> bool:
+    """Whether this very creation was carried out before."""
+    there = context.topics.get(topic.name)
+    return there is not None and there.topic_id == topic.topic_id != ZERO_UUID and topic.name not in context.doomed
+
+
+def _result(name: str, topic_id: Uuid, replicas: Mapping[int, Sequence[int]]) -> TopicResult:
+    return TopicResult(
+        name, topic_id, num_partitions=len(replicas), replication_factor=len(next(iter(replicas.values())))
+    )
 
 
 def _refusal(name: str, error: ProtocolError) -> TopicResult:

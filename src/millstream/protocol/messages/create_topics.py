@@ -3,7 +3,7 @@
 v4 makes the counts optional; v5 is flexible and answers the configs; v6 may be throttled; v7 answers the topic id.
 """
 
-from millstream.protocol.schema import Request, Response, field, request, response, struct
+from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
 from millstream.protocol.types import Array, Bool, Int8, Int16, Int32, String, Uuid
 
 
@@ -26,6 +26,8 @@ class CreatableTopic:
     replication_factor: int = field(Int16)  # -1: as assigned, or the broker's default
     assignments: list[CreatableReplicaAssignment] = field(Array(CreatableReplicaAssignment))
     configs: list[CreatableTopicConfig] = field(Array(CreatableTopicConfig))
+    # Ours: the id that a broker chose which passes this on, so that it is known again when an answer was lost.
+    chosen_id: bytes = field(Uuid, "5+", tag=OWN_TAGS)
 
 
 @request(key=19, versions="2-7", flexible="5+")
