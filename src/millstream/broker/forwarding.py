@@ -40,15 +40,18 @@ def by_controller(handler: Handler, is_shown: Callable[[ClusterView, Any, Any], 
     """
 
     async def handle(broker: "Broker", request: Any, call: Any) -> Any:
-        if broker.controller.is_active or call.connection.is_broker:
+        if call.connection.is_broker:
+            return await handler(broker, request, call)
+        _give_ids(broker, request)
+        if broker.controller.is_active:
             return await handler(broker, request, call)
         first = _as_today(request)
-        _give_ids(broker, first)
         again = _by_ids(first, broker.cluster)
         try:
             response = await ask_controller(broker, first, getattr(request, "timeout_ms", TIMEOUT_MS), again)
         except (ProtocolError, TimeoutError):
-            return await handler(broker, request, call)  # It refuses all of it, row by row: this is no controller.
+            # It refuses all of it, row by row: this is no controller, or has just become one and is asked once more.
+            response = await handler(broker, again, call)
         _name_again(first, again, response)
         await broker.until_shown(lambda: is_shown(broker.cluster, request, response))
         return response
@@ -65,10 +68,13 @@ def _as_today(request: Any) -> Any:
 
 
 def _give_ids(broker: "Broker", request: Any) -> None:
-    """Choose the ids of topics to be made: by them the controller knows what it made already, if an answer is lost."""
-    if isinstance(request, CreateTopicsRequest) and not request.validate_only:
+    """Choose the ids of topics to be made: by them the controller knows what it made already, if an answer is lost.
+
+    Clients have no say in it.
+    """
+    if isinstance(request, CreateTopicsRequest):
         for topic in request.topics:
-            topic.chosen_id = new_topic_id({}, broker.random)
+            topic.chosen_id = ZERO_UUID if request.validate_only else new_topic_id({}, broker.random)
 
 
 def _by_ids(request: Any, view: ClusterView) -> Any:
@@ -100,7 +106,8 @@ def _name_again(request: Any, by_ids: Any, response: Any) -> None:
 async def ask_controller(broker: "Broker", request: Any, timeout_ms: int, again: Any = None) -> Any:
     """What the controller of the day answers; one that is gone, or is controller no more, is looked for again.
 
-    ``again`` takes the place of ``request`` once an answer was lost, for all that was asked may be done by then.
+    ``again`` takes the place of ``request`` once an answer was lost or the controller left office over it, for all that
+    was asked may be done by then.
     TimeoutError when nobody answered in time, NOT_CONTROLLER when nobody was controller.
     """
     loop = asyncio.get_running_loop()
@@ -115,11 +122,11 @@ async def ask_controller(broker: "Broker", request: Any, timeout_ms: int, again:
             except (OSError, TimeoutError) as error:
                 _log.info("controller %d did not answer: %s", controller, error)
                 failure = TimeoutError(f"controller {controller} did not answer: {error}")
-                request = request if again is None else again
             else:
                 if not is_of_no_controller(response):
                     return response
                 failure = ProtocolError(ErrorCode.NOT_CONTROLLER, f"broker {controller} is no longer controller")
+            request = request if again is None else again
         if loop.time() + BACKOFF_S >= deadline_s:
             raise failure
         await asyncio.sleep(BACKOFF_S)

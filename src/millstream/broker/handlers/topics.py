@@ -77,9 +77,7 @@ async def create(broker: Broker, request: CreateTopicsRequest, call: Call) -> Cr
         else:
             wanted.append(topic)
     results = await _results(
-        broker.controller.create_topics(
-            [_new_topic(topic, may_have_id=call.connection.is_broker) for topic in wanted], request.validate_only
-        ),
+        broker.controller.create_topics([_new_topic(topic) for topic in wanted], request.validate_only),
         [topic.name for topic in wanted],
     )
     rows += [_created(broker, asked, result) for asked, result in zip(wanted, results, strict=True)]
@@ -91,14 +89,14 @@ def are_created(view: ClusterView, request: CreateTopicsRequest, response: Creat
     return request.validate_only or all(row.error_code or row.name in view.topics for row in response.topics)
 
 
-def _new_topic(topic: CreatableTopic, *, may_have_id: bool) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments={row.partition_index: row.broker_ids for row in topic.assignments},
         configs={row.name: row.value for row in topic.configs},
-        topic_id=topic.chosen_id if may_have_id else ZERO_UUID,
+        topic_id=topic.chosen_id,
     )
 
 
