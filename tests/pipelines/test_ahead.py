@@ -68,6 +68,19 @@ def test_what_is_large_stays_with_the_tasks_and_is_not_read_twice_again(topics: 
     assert ahead.taken(few) is not None
 
 
+def test_after_a_record_too_large_to_hand_over_it_is_tried_again_in_time(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, [b"x" * 2 * BYTES_MAX, b"small"])
+    ahead, large, small = Ahead(WAIT_S), task_of(topics.address, topic, 0, 1), task_of(topics.address, topic, 1, 2)
+    ahead.begin([large])
+    assert ahead.taken([large]) is None
+    for _ in range(10):
+        ahead.begin([small])
+        if ahead.taken([small]) is not None:
+            return
+    raise AssertionError("a stream of small records is read by its tasks for ever")
+
+
 def test_what_is_not_there_in_time_or_not_at_all_is_left_to_the_tasks(topics: Topics, tmp_path: Path) -> None:
     topic = topics.new()
     topics.put(topic, ["x"] * 3)

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from millstream.model.ids import TopicPartition
-from millstream.pipelines.spark.options import batch_options
+from millstream.pipelines.spark.options import batch_options, stream_options
 from millstream.pipelines.spark.planning import DataLost, Range
 from millstream.pipelines.spark.reading import read_from_brokers, read_together
+from millstream.pipelines.spark.source import StreamReader, read_task
 from millstream.pipelines.spark.task import Task
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
@@ -53,6 +55,22 @@ def test_a_task_outlives_the_death_of_its_broker(tmp_path: Path) -> None:
         for table in batches:
             found += table["offset"].to_pylist()
     assert found == list(range(20_000))
+
+
+def test_a_topic_made_anew_is_read_from_its_first_record_by_a_stream_that_began_at_the_latest(topics: Topics) -> None:
+    topic = topics.new()
+    topics.put(topic, ["old"] * 5)
+    given = {"kafka.bootstrap.servers": topics.address, "subscribe": topic, "failOnDataLoss": "false"}
+    stream = StreamReader(stream_options(given))
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, ReadAllAvailable()) == start
+    assert stream.partitions(start, start) == []
+    topics.delete(topic)
+    topics.new(name=topic)
+    topics.put(topic, ["new"] * 2)
+    tasks = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    stream.stop()
+    assert [batch["value"].to_pylist() for task in tasks for batch in read_task(task)] == [[b"new", b"new"]]
 
 
 def test_small_ranges_are_read_together_as_one_batch(topics: Topics) -> None:

@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 BYTES_MAX = 256 * 1024
 #: For how long what is almost there is waited for.
 _WAIT_S = 0.05
+#: What is left of the known size of records with each micro-batch that is not read for it: they may be smaller by now.
+_FORGETTING = 0.9
 #: How long whoever asked gets to give Spark its answer, before there are two who want to run.
 _HEAD_START_S = 0.001
 
@@ -63,6 +65,8 @@ class Ahead:
         if tasks and self._record_bytes * _records(tasks) <= BYTES_MAX:
             self._reading = _Reading(tasks)
             self._reading.start()
+        else:
+            self._record_bytes *= _FORGETTING
 
     def taken(self, tasks: Sequence[Task]) -> pa.RecordBatch | None:
         """What was read, if it is all that these tasks would read, and is small."""

@@ -268,8 +268,8 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
         starts, stops = planning.from_document(start), planning.from_document(end)
         new = stops.keys() - starts.keys()
         moved = {tp for tp in stops.keys() & starts.keys() if starts[tp] > stops[tp]}
-        if start == self._initial and self._options.may_start_at_latest:
-            moved.clear()  # The latest is a later one than when this micro-batch, the first, was planned.
+        if self._is_new and start == self._initial and self._options.may_start_at_latest:
+            moved.clear()  # It was planned before a restart, and the latest is a later one since.
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew. When
             # the batch was planned nothing of them was lost, or that was taken; by now something may be.
