@@ -122,18 +122,22 @@ def test_a_deletion_whose_answer_was_lost_spares_a_topic_that_has_the_name_since
     simulate(scenario)
 
 
-def test_a_creation_whose_answer_was_lost_is_known_again_and_no_other() -> None:
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_creation_whose_answer_was_lost_is_known_again_and_no_other(dies: bool) -> None:
     async def scenario(network: SimNetwork) -> None:
-        cluster, _, other = await started(network)
+        cluster, controller, other = await started(network)
         connection = await cluster.connect(other.id)
         send = other.channels.send
         made: list[CreateTopicsResponse] = []
+        lost, seen_to = asyncio.Event(), asyncio.Event()
 
         async def lose_one(broker_id: int, request: Any, **options: Any) -> Any:
             response = await send(broker_id, request, **options)
             if isinstance(request, CreateTopicsRequest):
                 made.append(response)
                 if len(made) == 1:
+                    lost.set()
+                    await seen_to.wait()
                     raise ConnectionResetError("the answer was lost")
             return response
 
@@ -141,7 +145,12 @@ def test_a_creation_whose_answer_was_lost_is_known_again_and_no_other() -> None:
         orders = CreateTopicsRequest(
             topics=[CreatableTopic(name="orders", num_partitions=2, replication_factor=3)], timeout_ms=10_000
         )
-        [told] = (await connection.call(orders, CreateTopicsResponse)).topics
+        asking = asyncio.ensure_future(connection.call(orders, CreateTopicsResponse))
+        await lost.wait()
+        if dies:
+            await cluster.kill(controller.id)
+        seen_to.set()
+        [told] = (await asking).topics
         assert (ErrorCode(told.error_code), told.num_partitions, told.replication_factor) == (ErrorCode.NONE, 2, 3)
         assert len(made) == 2 and told.topic_id == made[0].topics[0].topic_id
         [refused] = (await connection.call(orders, CreateTopicsResponse)).topics
