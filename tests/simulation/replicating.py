@@ -1,12 +1,13 @@
 """Topics with replicas in a simulated cluster: who leads, what each replica holds, and clients that try again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from millstream.broker.broker import Broker
 from millstream.client.wire import ConnectionLost
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -24,14 +25,29 @@ TOPIC = "orders"
 RETRY_S = 0.05
 
 
+def controller_second(cluster: SimulatedCluster) -> list[int]:
+    """Three brokers for a partition: the controller leads it when the first is gone, whoever else can be reached."""
+    controller = cluster.controller
+    assert controller is not None
+    first, last, *_ = (broker.id for broker in cluster.running if broker is not controller)
+    return [first, controller.id, last]
+
+
 async def create(cluster: SimulatedCluster, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
     """Make the topic, and return when every replica has its part."""
-    topic = CreatableTopic(
-        name=TOPIC,
-        num_partitions=partitions,
-        replication_factor=replicas,
-        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
-    )
+    topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=replicas)
+    await _create(cluster, topic, replicas, configs)
+
+
+async def create_on(cluster: SimulatedCluster, brokers: Sequence[int], **configs: str) -> None:
+    """The same, with one partition on these brokers."""
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(brokers))
+    topic = CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=[assignment])
+    await _create(cluster, topic, len(brokers), configs)
+
+
+async def _create(cluster: SimulatedCluster, topic: CreatableTopic, replicas: int, configs: Mapping[str, str]) -> None:
+    topic.configs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     connection = await cluster.connect(cluster.running[0].id)
     answer = await connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0]

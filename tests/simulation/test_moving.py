@@ -31,7 +31,9 @@ from tests.simulation.network import SimNetwork
 from tests.simulation.replicating import (
     TOPIC,
     bytes_of,
+    controller_second,
     create,
+    create_on,
     in_sync,
     leader_id,
     other_than,
@@ -83,11 +85,18 @@ class Writer:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-def with_cluster(scenario: Callable[[SimulatedCluster], Awaitable[None]], **settings: str) -> None:
+def with_cluster(
+    scenario: Callable[[SimulatedCluster], Awaitable[None]], *, on_controller: bool = False, **settings: str
+) -> None:
+    """``on_controller``: the controller has a replica, and so is not the broker without one."""
+
     async def run(network: SimNetwork) -> None:
         cluster = SimulatedCluster(network, count=4, settings={k.replace("_", "."): v for k, v in settings.items()})
         await cluster.start()
-        await create(cluster, replicas=3, min_insync_replicas="2")
+        if on_controller:
+            await create_on(cluster, controller_second(cluster), min_insync_replicas="2")
+        else:
+            await create(cluster, replicas=3, min_insync_replicas="2")
         await scenario(cluster)
         await cluster.stop()
 
@@ -159,7 +168,7 @@ def test_a_move_is_taken_back_while_its_new_broker_is_away() -> None:
         cluster.network.heal()
         await until_moved(cluster, *before)
 
-    with_cluster(scenario)
+    with_cluster(scenario, on_controller=True)
 
 
 def test_leadership_is_given_back_to_the_first_replica() -> None:

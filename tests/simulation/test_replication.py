@@ -25,7 +25,9 @@ from tests.simulation.replicating import (
     TOPIC,
     all_hold,
     bytes_of,
+    controller_second,
     create,
+    create_on,
     in_sync,
     leader_id,
     leader_of,
@@ -301,7 +303,10 @@ def test_a_new_leader_tells_nobody_of_an_end_before_one_that_was_told_already() 
     """Its watermark lags until its followers have fetched (KIP-207)."""
 
     async def scenario(network: SimNetwork) -> None:
-        cluster = await started(network)
+        cluster = SimulatedCluster(network)
+        await cluster.start()
+        await create_on(cluster, controller_second(cluster), min_insync_replicas="2")
+        await until_in_sync(cluster, 1, 2, 3)
         await write(cluster, b"one")
         old = leader_id(cluster)
         others = [host_of(broker_id) for broker_id in cluster.members if broker_id != old]

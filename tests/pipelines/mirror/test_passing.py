@@ -117,7 +117,7 @@ def test_a_topic_that_is_deleted_before_it_is_read_is_told_and_holds_up_no_other
     topics.delete("again")
     topics.new(1, name="again")
     topics.put("again", [b"another"] * 20)
-    work = work_between(one.address, other.address, timeout_ms=1_000)
+    work = work_between(one.address, other.address, timeout_ms=10_000)
     done = pass_on(work, stretches)
     commit(work, 0, [done])
     assert sorted(done.losses) == [

@@ -31,7 +31,7 @@ class Planning:
     def __init__(self, one: BrokerProcess, other: BrokerProcess) -> None:
         self.clock = Clock()
         self.reader = MirrorReader(flow_between(one.address, other.address, "tasks.max=1"), self.clock)
-        self.work = work_between(one.address, other.address, timeout_ms=3_000)
+        self.work = work_between(one.address, other.address, timeout_ms=10_000)
         self.at: dict[str, Any] = {}
         self.number = 0
 
