@@ -33,14 +33,14 @@ $(STAMP): requirements.lock pyproject.toml
 pip = if [ -e $(VENV)/bin/pip ]; then $(PY) -m pip install $(1); \
 	else $(PYTHON) -m pip --python $(PY) install $(1); fi
 
-# All tests but those that run for minutes (`pytest -m long`); five at a time, for many of them wait more than they work.
+# All tests but those that run for minutes (`pytest -m long`); four at a time, for many of them wait more than they work.
 # A worker that dies fails its test and is not replaced: pytest-xdist hangs when it shares out files anew. Files come in
 # their own order, the slow ones of compatibility and pipelines first, so that nothing long is left for the end;
 # two of the workers take those that run Spark (tests/lanes.py).
 test: setup
 	@if [ -x tests/compatibility/install ]; then \
 		echo "test: installing the clients that compatibility is tested with"; tests/compatibility/install; fi
-	@HYPOTHESIS_PROFILE=repeatable $(PY) -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not long"
+	@HYPOTHESIS_PROFILE=repeatable $(PY) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not long"
 
 # Format, lint and types.
 check: setup

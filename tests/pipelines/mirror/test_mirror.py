@@ -31,6 +31,7 @@ def restart(broker: BrokerProcess) -> None:
     broker.start()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_clusters_mirror_each_other_whoever_is_killed_and_a_group_moves_over(
     tmp_path: Path, one: BrokerProcess, other: BrokerProcess
