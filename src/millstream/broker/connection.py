@@ -127,6 +127,7 @@ class ClientConnection(FramedPeer):
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
         call = Call(self, header, route, len(frame))
+        self._vigil.asked_s = call.began_s
         coroutine = route.handler(self._broker, request, call)
         try:
             awaited = coroutine.send(None)

@@ -22,7 +22,7 @@ RETRY_AFTER = 1000
 class Vigil:
     """One loop's watch for the next request; it is kept while at least every other one finds somebody."""
 
-    __slots__ = ("_credit", "_is_kept", "_looks", "_loop", "_now_s", "_until_s", "_unwatched")
+    __slots__ = ("_credit", "_is_kept", "_looks", "_loop", "_now_s", "_since_s", "_unwatched", "asked_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float]) -> None:
         self._loop = loop
@@ -30,13 +30,19 @@ class Vigil:
         self._credit = PATIENCE
         self._unwatched = 0
         self._is_kept = False
-        self._until_s = 0.0
+        self._since_s = 0.0
         self._looks = 0
+        #: When the last request came; whoever takes it says so.
+        self.asked_s = 0.0
 
     def answered(self) -> None:
-        """An answer has left, and its client may ask again."""
+        """An answer has left, and its client may ask again.
+
+        A watch has found somebody when a request came in it.  An answer alone is none: it may be one of several that
+        a single request set free, as when followers are told of a record.
+        """
         if self._is_kept:
-            if self._credit < PATIENCE:
+            if self.asked_s > self._since_s and self._credit < PATIENCE:
                 self._credit += 1
         elif self._credit or self._is_tried_again():
             self._is_kept = True
@@ -44,7 +50,7 @@ class Vigil:
         else:
             return
         self._looks = 0
-        self._until_s = self._now_s() + WATCH_S
+        self._since_s = self._now_s()
 
     def _is_tried_again(self) -> bool:
         self._unwatched += 1
@@ -57,7 +63,7 @@ class Vigil:
     def _look(self) -> None:
         """The loop has just seen what there is to read: go round once more, or let it sleep."""
         self._looks += 1
-        if self._looks < LOOKS_MAX and self._now_s() < self._until_s:
+        if self._looks < LOOKS_MAX and self._now_s() < self._since_s + WATCH_S:
             self._loop.call_soon(self._look)
         else:
             self._is_kept = False

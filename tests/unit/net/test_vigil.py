@@ -40,6 +40,13 @@ def a_vigil(turn_s: float = TURN_S) -> tuple[Vigil, Turns]:
     return Vigil(cast("Any", turns), turns.now_s), turns
 
 
+def ask_again(vigil: Vigil, turns: Turns) -> None:
+    """A request comes, a turn after the answer before it, and is answered."""
+    turns.run(1)
+    vigil.asked_s = turns.now_s()
+    vigil.answered()
+
+
 def watch_in_vain(vigil: Vigil, turns: Turns) -> None:
     vigil.answered()
     turns.run()
@@ -87,7 +94,7 @@ def test_it_is_tried_again_after_a_while_and_goes_on_where_it_pays() -> None:
     vigil.answered()
     assert turns.run(1) == 1, "one watch is tried"
     for _ in range(PATIENCE):
-        vigil.answered()  # The next request comes each time.
+        ask_again(vigil, turns)
     turns.run()
     vigil.answered()
     assert turns.run() == WATCH_TURNS
@@ -105,6 +112,17 @@ def test_a_watch_that_pays_every_other_time_goes_on() -> None:
     vigil, turns = a_vigil()
     for _ in range(10 * PATIENCE):
         vigil.answered()
-        turns.run(1)
-        vigil.answered()
+        ask_again(vigil, turns)
         assert turns.run() == WATCH_TURNS
+
+
+def test_several_answers_to_one_request_are_nobody_who_asks_again() -> None:
+    vigil, turns = a_vigil()
+    for _ in range(PATIENCE):
+        vigil.asked_s = turns.now_s()
+        for _ in range(3):
+            vigil.answered()
+            turns.run(1)
+        turns.run()
+    vigil.answered()
+    assert turns.run() == 0
