@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+#: What is looked at to find the batch after a slice.  Whoever reads on asks for that next, so it is had with the slice.
+AHEAD_BYTES = 8 * 1024
+
 
 class Readable(Protocol):
     """A file, as far as answering from it needs."""
@@ -37,5 +40,5 @@ class FileSlice:
         return self.file.read_cached(self.position, self.length)
 
     def is_cached(self) -> bool:
-        """Whether the bytes can likely be had without waiting for a disk."""
-        return self.file.is_cached(self.position, self.length)
+        """Whether the bytes, and the place after them, can likely be had without waiting for a disk."""
+        return self.file.is_cached(self.position, self.length + AHEAD_BYTES)

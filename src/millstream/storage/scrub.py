@@ -1,13 +1,16 @@
 """Bytes that come from the disk are checked; bytes in memory were, when they were appended."""
 
 from millstream.model.batch import HEADER_BYTES, crc_holds, header_at
-from millstream.model.slices import FileSlice
+from millstream.model.slices import AHEAD_BYTES, FileSlice
 from millstream.storage.walk import DamagedBatch
 
 
 def check_slice(piece: FileSlice) -> None:
-    """DamagedBatch when a whole batch in ``piece`` is not what was written; meant for a thread, on cold reads."""
-    data = memoryview(piece.read())
+    """DamagedBatch when a whole batch in ``piece`` is not what was written; meant for a thread, on cold reads.
+
+    What lies behind it is brought to memory, too: the loop looks there for the next batch, and must not wait for a disk.
+    """
+    data = memoryview(piece.file.read(piece.position, piece.length + AHEAD_BYTES))[: piece.length]
     at = 0
     while at + HEADER_BYTES <= len(data):
         header = header_at(data, at)
