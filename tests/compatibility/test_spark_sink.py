@@ -1,7 +1,7 @@
 """The Spark sink's protocol against Apache Kafka's own coordinators; what Spark itself adds is left out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from millstream.client.coordinators import Coordinators
 from millstream.client.producing import ProducerId, init_producer_id, standings
 from millstream.client.transactions import fence
 from millstream.model.clock import SystemClock
-from millstream.pipelines.spark.sink import coordinator
-from millstream.pipelines.spark.sink.coordinator import standing_of
+from millstream.pipelines.spark.sink import coordinator, process
+from millstream.pipelines.spark.sink.coordinator import free_ids, standing_of
 from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 from millstream.pipelines.spark.sink.protocol import (
@@ -24,6 +25,7 @@ from millstream.pipelines.spark.sink.protocol import (
     Decide,
     Fate,
     Plan,
+    Standing,
     Transaction,
     abort_plan,
     commit_plan,
@@ -253,6 +255,38 @@ def test_a_fence_holds_from_batch_to_batch_until_another_driver_comes(
     finally:
         another.close()
     assert sink.values() == [b"%d" % batch for batch in range(6)]
+
+
+def test_an_id_goes_on_under_the_epoch_that_its_commit_gave(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch is begun by writing it, once there are two ids to take turns with."""
+    initialised, looked_up = [], []
+
+    async def noted(*given: Any, **named: Any) -> ProducerId:
+        initialised.append(given[1])
+        return await init_producer_id(*given, **named)
+
+    async def noted_look(coordinators: Coordinators, names: Iterable[str]) -> Mapping[str, Standing]:
+        looked_up.append(list(names))
+        return await free_ids(coordinators, looked_up[-1])
+
+    monkeypatch.setattr(process, "init_producer_id", noted)
+    monkeypatch.setattr(process, "free_ids", noted_look)
+    written = []
+    for batch in range(8):
+        written.append(sink.write(b"%d" % batch, batch=batch))
+        sink.commit(batch, written[-1])
+    assert len(initialised) == len({each.id for each in written}) == 2
+    assert [each.producer_epoch - written[number % 2].producer_epoch for number, each in enumerate(written)] == [
+        number // 2 for number in range(8)
+    ]
+    assert len(looked_up) == 7, "once for each batch after the first, while the one before was written"
+    assert sink.values() == [b"%d" % batch for batch in range(8)]
+    stray = sink.write(b"stray", batch=8)
+    sink.abort(8, stray)
+    again = sink.write(b"8", batch=8)
+    assert again.id not in {stray.id, written[7].id}, "what became of these may still be asked"
+    sink.commit(8, again)
+    assert sink.values() == [b"%d" % batch for batch in range(9)]
 
 
 def test_a_topic_that_was_widened_gets_records_in_its_new_partitions(address: str) -> None:

@@ -22,12 +22,15 @@ from millstream.pipelines.spark.sink.protocol import (
     Fence,
     FindOpen,
     Plan,
+    Propose,
     ReadDecision,
     Standing,
     Step,
     Transaction,
+    Withdraw,
     abort_plan,
     commit_plan,
+    continued,
     fate_of,
     is_free,
     reusable,
@@ -167,10 +170,22 @@ def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
                 answer = world.decision
             case FindOpen(of):
                 answer = yield from _found(world, of)
+            case Propose(_, of):
+                keeper.held = None
+                is_written_first = bool(world.epoch % 3)
+                if is_written_first:
+                    _check_fence(world, keeper)
+                    yield
+                answer = yield from _found(world, of)
+                if not is_written_first:
+                    yield
+                    _check_fence(world, keeper)
             case Decide(decision):
                 keeper.held = None
-                answer = yield from _decided(world, keeper.epoch, decision)
+                answer = yield from _decided(world, keeper, decision)
                 keeper.held = decision
+            case Withdraw():
+                answer = None
             case End(transactions, is_commit):
                 answer = {}
                 for each in transactions:
@@ -203,15 +218,21 @@ def _open_under(world: World, name: str, of: tuple[Transaction, ...]) -> list[Tr
     return [each if each in of else each._replace(is_two_phase=False) for each in ongoing]
 
 
-def _decided(world: World, epoch: int, decision: Decision) -> Work:
-    """A transaction: the record is written, then it counts, if nobody has initialised the same id meanwhile."""
-    if world.epoch != epoch:
-        raise Fenced
+def _decided(world: World, keeper: Keeper, decision: Decision) -> Work:
+    """A transaction: the record is written, then it counts, if nobody has initialised the same id meanwhile.
+
+    What was proposed is written already; to write it once more changes nothing.
+    """
+    _check_fence(world, keeper)
     yield
-    if world.epoch != epoch:
-        raise Fenced
+    _check_fence(world, keeper)
     world.decision = decision
     yield
+
+
+def _check_fence(world: World, keeper: Keeper) -> None:
+    if world.epoch != keeper.epoch:
+        raise Fenced
 
 
 class Process:
@@ -244,17 +265,29 @@ class Worker:
         self._world = world
         self._name = f"worker-{world.workers}"
         self._uses: dict[str, int] = {}
+        self._last: dict[str, Transaction] = {}
 
     def write(self, part: Part) -> Generator[None, None, Transaction]:
         """Begin a transaction under a free id, write to it and leave it open."""
         world = self._world
+        following = None
         for name in reusable(self._uses, part.batch):
             yield
-            if is_free(world.standings.get(name)):
+            if is_free(found := world.standings.get(name)):
+                following = continued(self._last.get(name), found)
                 break
         else:
             name = f"{self._name}/{len(self._uses)}"
         self._uses[name] = part.batch
+        transaction = following or (yield from self._initialised(name))
+        yield
+        world.standings[name] = Standing(ONGOING, 1, transaction.producer_epoch)
+        world.parts[transaction] = part
+        self._last[name] = transaction
+        return transaction
+
+    def _initialised(self, name: str) -> Generator[None, None, Transaction]:
+        world = self._world
         yield
         before = world.standings.get(name)
         if before is not None and before.state == ONGOING:  # As InitProducerId does.
@@ -263,11 +296,7 @@ class Worker:
                     world.end(each, is_commit=False)
         epoch = 0 if before is None else world.standings[name].producer_epoch + 1
         world.standings[name] = Standing("Empty", 1, epoch)
-        yield
-        transaction = Transaction(name, 1, epoch, world.two_phase)
-        world.standings[name] = Standing(ONGOING, 1, epoch)
-        world.parts[transaction] = part
-        return transaction
+        return Transaction(name, 1, epoch, world.two_phase)
 
 
 class Driver(Process):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.pipelines.spark.sink.protocol import (
+    EPOCH_MAX,
     NEVER,
     BatchLost,
     BatchOutdated,
@@ -20,6 +21,7 @@ from millstream.pipelines.spark.sink.protocol import (
     Transaction,
     abort_plan,
     commit_plan,
+    continued,
     fate_of,
     is_free,
     reusable,
@@ -399,3 +401,17 @@ def test_an_id_is_taken_again_only_after_a_commit() -> None:
     assert is_free(Standing("Empty", 1, 4))
     assert not any(is_free(Standing(state, 1, 4)) for state in ("Ongoing", "PrepareCommit", "CompleteAbort"))
     assert not is_free(Standing("CompleteCommit", 1, 30_000))
+
+
+def test_an_id_goes_on_without_being_initialised_only_where_its_commit_gave_the_next_epoch() -> None:
+    last = Transaction("a", 1, 4, True)
+    assert continued(last, Standing("CompleteCommit", 1, 5)) == Transaction("a", 1, 5, True)
+    assert continued(None, Standing("CompleteCommit", 1, 5)) is None
+    assert continued(last, None) is None, "its coordinator has forgotten it"
+    assert continued(last, Standing("CompleteCommit", 1, 4)) is None, "sequence numbers would go on there"
+    assert continued(last, Standing("CompleteCommit", 1, 6)) is None, "somebody was here"
+    assert continued(last, Standing("CompleteCommit", 2, 5)) is None
+    for state in ("Empty", "Ongoing", "PrepareCommit", "CompleteAbort"):
+        assert continued(last, Standing(state, 1, 5)) is None
+    exhausted = Transaction("a", 1, EPOCH_MAX - 1)
+    assert continued(exhausted, Standing("CompleteCommit", 1, EPOCH_MAX)) is None

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from millstream.client.admin import NewTopic, Resource, SettingValue, create_topics, describe_configs
@@ -34,10 +35,12 @@ from millstream.pipelines.spark.sink.protocol import (
     Fence,
     FindOpen,
     Plan,
+    Propose,
     ReadDecision,
     Standing,
     Step,
     Transaction,
+    Withdraw,
     commit_plan,
     fate_of,
 )
@@ -229,11 +232,16 @@ class Driver:
         self._producer: ProducerId | None = None
         #: The last decision, if it was made under that fence.
         self._held: Decision | None = None
+        #: What is written and does not count yet, and by whom.
+        self._proposed: Decision | None = None
+        self._proposer: ProducerId | None = None
         self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
             Fence: self._fence,
             ReadDecision: self._read,
             FindOpen: self._find_open,
+            Propose: self._propose,
             Decide: self._decide,
+            Withdraw: self._withdraw,
             End: self._end,
         }
 
@@ -266,9 +274,10 @@ class Driver:
         if self._producer is None:
             await self._fence(Fence())
         await self._write(None)
+        await self._end_written(is_commit=True)
 
     async def _fence(self, step: Fence) -> None:
-        self._producer = self._held = None
+        self._producer = self._held = self._proposed = self._proposer = None
         self._producer = await init_producer_id(self._coordinators, self._decision_id, timeout_ms=DECISION_TIMEOUT_MS)
 
     async def _read(self, step: ReadDecision) -> Decision:
@@ -295,21 +304,49 @@ class Driver:
             found += [each for each in known.get(name, ()) if fate_of(each, standing) is Fate.OPEN] or [unknown]
         return tuple(found)
 
+    async def _propose(self, step: Propose) -> tuple[Transaction, ...]:
+        found, written = await asyncio.gather(
+            self._find_open(FindOpen(step.of)), self._write(encoded(step.decision)), return_exceptions=True
+        )
+        for failure in (written, found):
+            if isinstance(failure, BaseException):
+                raise failure
+        assert not isinstance(found, BaseException)
+        self._proposed = step.decision
+        return found
+
     async def _decide(self, step: Decide) -> None:
-        await self._write(encoded(step.decision))
+        if self._proposed != step.decision:
+            await self._write(encoded(step.decision))
+        await self._end_written(is_commit=True)
         if self._producer is not None:
             self._held = step.decision
+
+    async def _withdraw(self, step: Withdraw) -> None:
+        await self._end_written(is_commit=False)
 
     async def _write(self, value: bytes | None) -> None:
         """One record in a transaction of its own, which only the driver that fenced last can end."""
         assert self._producer is not None, "a decision comes after the fence"
         producer, self._producer, self._held = self._producer, None, None
         batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
-        try:
+        with self._taken_over_if_fenced():
             tp = await self._decisions.partition(self._query)
             await produce_as(self._coordinators, tp, batch, producer, self._decision_id)
+        self._proposer = producer
+
+    async def _end_written(self, *, is_commit: bool) -> None:
+        """Let what was written count, or take it back."""
+        producer, self._proposer, self._proposed = self._proposer, None, None
+        assert producer is not None, "nothing ends that was not written"
+        with self._taken_over_if_fenced():
             # Its epoch for the next, where coordinators give one: then every batch is the first of its epoch.
-            self._producer = await end_transaction(self._coordinators, self._decision_id, producer, is_commit=True)
+            self._producer = await end_transaction(self._coordinators, self._decision_id, producer, is_commit=is_commit)
+
+    @contextmanager
+    def _taken_over_if_fenced(self) -> Iterator[None]:
+        try:
+            yield
         except ProtocolError as refusal:
             if refusal.code in _FENCED:
                 raise TakenOver(f"another driver of {self._query} has taken over: {refusal}") from refusal

@@ -16,10 +16,10 @@ from millstream.pipelines.spark.sink.coordinator import (
     Driver,
     free_ids,
     longest_timeout_ms,
-    transactional_prefix,
 )
+from millstream.pipelines.spark.sink.ids import Ready, Terms, WorkerIds
 from millstream.pipelines.spark.sink.options import SinkOptions
-from millstream.pipelines.spark.sink.protocol import EPOCH_MAX, NEVER, Transaction, is_free, reusable
+from millstream.pipelines.spark.sink.protocol import EPOCH_MAX, Standing, Transaction, continued, is_free, reusable
 from millstream.pipelines.spark.workers import spare_collections
 
 T = TypeVar("T")
@@ -29,8 +29,6 @@ _UNUSED_TIMEOUT_MS = 60_000
 #: What a broker answers that does not do two phases, or not for us.
 _NO_TWO_PHASE = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 _ENDED = frozenset({"CompleteAbort", "Dead"})
-#: Of so many queries the ids are kept. A worker that writes for ever more of them, each a job, would keep all.
-_QUERIES_MAX = 64
 
 
 class _Key(NamedTuple):
@@ -66,12 +64,9 @@ class SinkProcess:
         self.coordinators = Coordinators(self._blocking.cluster)
         self._decisions = Decisions(self.coordinators, options.decisions_topic)
         self._drivers: dict[str, Driver] = {}
-        self._nonce = nonce
+        self._ids = WorkerIds(nonce)
         #: When it was last asked how many partitions a topic has.
         self._asked_s: dict[str, float] = {}
-        #: By query, the transactional ids and for which batch each was used last.
-        self._ids: dict[str, dict[str, int]] = {}
-        self._ids_made = 0
         self._has_two_phase = True
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -90,7 +85,7 @@ class SinkProcess:
     def dismiss(self, query: str) -> None:
         """Nobody will decide for this query any more, nor write."""
         self._drivers.pop(query, None)
-        self._ids.pop(query, None)
+        self._ids.dismiss(query)
 
     def forget_if_old(self, topic: str, age_max_ms: int) -> None:
         """Have a topic looked up again that may have been widened: else one worker would go on as if it were not."""
@@ -104,7 +99,27 @@ class SinkProcess:
 
         Two-phase if that is wanted and to be had, else with the time-out, or the longest that the broker allows.
         """
-        name = await self._free_id(query, batch)
+        ids = self._ids.of(query)
+        ids.agree(Terms(timeout_ms, is_two_phase))
+        transaction = ids.taken(batch, self.clock.monotonic_s())
+        if transaction is None:
+            name, found = await self._free_id(query, batch)
+            transaction = continued(ids.last.get(name), found)
+            if transaction is None:
+                transaction = await self._initialised(name, timeout_ms, is_two_phase)
+            ids.begun(transaction, batch)
+        return transaction
+
+    async def make_ready(self, query: str, batch: int) -> None:
+        """Have an id looked up that the batch after this one can be written under right away; there may be none."""
+        ids = self._ids.of(query)
+        name = next((each for each in reusable(ids.uses, batch + 1) if each not in ids.ready), None)
+        if name is not None and name in ids.last:
+            transaction = continued(ids.last[name], (await free_ids(self.coordinators, [name])).get(name))
+            if transaction is not None:
+                ids.ready[name] = Ready(transaction, self.clock.monotonic_s())
+
+    async def _initialised(self, name: str, timeout_ms: int, is_two_phase: bool) -> Transaction:
         if is_two_phase and self._has_two_phase:
             try:
                 producer = await init_producer_id(
@@ -126,25 +141,18 @@ class SinkProcess:
 
     def spare(self, query: str, transaction: Transaction) -> None:
         """Nothing was written in it: its id may be had again at once."""
-        self._ids_of(query)[transaction.id] = NEVER
+        self._ids.of(query).spared(transaction.id)
 
-    async def _free_id(self, query: str, batch: int) -> str:
-        uses = self._ids_of(query)
-        for name in reusable(uses, batch):
+    async def _free_id(self, query: str, batch: int) -> tuple[str, Standing | None]:
+        """An id that may be used for this batch, and where it stands."""
+        ids = self._ids.of(query)
+        for name in reusable(ids.uses, batch):
             found = (await free_ids(self.coordinators, [name])).get(name)
             if is_free(found):
                 break
             if found is not None and (found.state in _ENDED or found.producer_epoch >= EPOCH_MAX):
-                del uses[name]  # It stays as it is, for whoever asks what became of it.
+                ids.drop(name)  # It stays as it is, for whoever asks what became of it.
         else:
-            self._ids_made += 1
-            name = f"{transactional_prefix(query)}{self._nonce}/{self._ids_made}"
-        uses[name] = batch
-        return name
-
-    def _ids_of(self, query: str) -> dict[str, int]:
-        """Those of a query; those of the query that wrote longest ago are forgotten for it. No id is made twice."""
-        uses = self._ids[query] = self._ids.pop(query, {})
-        if len(self._ids) > _QUERIES_MAX:
-            del self._ids[next(iter(self._ids))]
-        return uses
+            name, found = self._ids.new(query), None
+        ids.uses[name] = batch
+        return name, found

@@ -19,8 +19,9 @@ EPOCH_MAX = 30_000
 
 #: Where Kafka's coordinators say a transaction stands.
 ONGOING = "Ongoing"
-_COMMITS = frozenset({"PrepareCommit", "CompleteCommit"})
-_FREE = frozenset({"Empty", "CompleteCommit"})
+_COMMITTED = "CompleteCommit"
+_COMMITS = frozenset({"PrepareCommit", _COMMITTED})
+_FREE = frozenset({"Empty", _COMMITTED})
 #: By how much a commit may raise its transaction's epoch: older coordinators leave it, newer ones give the next.
 _EPOCHS_OF_A_COMMIT = range(2)
 
@@ -88,10 +89,23 @@ class FindOpen(NamedTuple):
     of: tuple[Transaction, ...]
 
 
-class Decide(NamedTuple):
-    """Write the decision down. Brings nothing, and fails when another driver has taken over since the fence."""
+class Propose(NamedTuple):
+    """Write a decision down that does not count yet, and find meanwhile what ``FindOpen`` does. Brings that."""
 
     decision: Decision
+    of: tuple[Transaction, ...]
+
+
+class Decide(NamedTuple):
+    """Let the decision count; what was not proposed is written down first. Brings nothing, and fails when another
+    driver has taken over since the fence.
+    """
+
+    decision: Decision
+
+
+class Withdraw(NamedTuple):
+    """Take back what was proposed. Brings nothing."""
 
 
 class End(NamedTuple):
@@ -101,7 +115,7 @@ class End(NamedTuple):
     is_commit: bool
 
 
-Step = Fence | ReadDecision | FindOpen | Decide | End
+Step = Fence | ReadDecision | FindOpen | Propose | Decide | Withdraw | End
 Plan = Generator[Step, Any, None]
 
 
@@ -125,16 +139,17 @@ def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None =
     if not {each[:3] for each in own}.isdisjoint(each[:3] for each in last.given_up):
         raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
     # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
-    found: tuple[Transaction, ...] = yield FindOpen((*own, *last.transactions))
+    decision = Decision(batch, own)
+    found: tuple[Transaction, ...] = yield Propose(decision, (*own, *last.transactions))
     missing = set(own) - set(found)
     if missing:
+        yield Withdraw()
         raise BatchFailed(
             f"batch {batch}: {len(missing)} of its {len(own)} transactions are no longer open ({_named(missing)}); "
             "they took longer than their time-out, or somebody aborted them"
         )
     # Whoever went on from a decided batch without seeing its end left some of it open.
     yield from _carry_out(last._replace(transactions=tuple(each for each in last.transactions if each in found)))
-    decision = Decision(batch, own)
     yield Decide(decision)
     yield from _carry_out(decision)
     named = {*own, *last.transactions}
@@ -260,3 +275,16 @@ def is_free(found: Standing | None) -> bool:
     to be seen.
     """
     return found is None or (found.state in _FREE and found.producer_epoch < EPOCH_MAX)
+
+
+def continued(last: Transaction | None, found: Standing | None) -> Transaction | None:
+    """The next transaction under an id whose ``last`` was committed, by a coordinator that gave its epoch with that.
+
+    None where the id has to be initialised before it is used again: after anything else, and where the epoch stayed,
+    for then sequence numbers would have to go on from those of the last.
+    """
+    if last is None or found is None or not is_free(found):
+        return None
+    following = last._replace(producer_epoch=last.producer_epoch + 1)
+    stands = (found.state, found.producer_id, found.producer_epoch)
+    return following if stands == (_COMMITTED, following.producer_id, following.producer_epoch) else None

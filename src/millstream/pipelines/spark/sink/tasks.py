@@ -1,5 +1,6 @@
 """A task's work: rows gathered from Spark, routed, encoded and sent, all in one transaction that is left open."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from millstream.pipelines.spark.sink.sending import Sender, Sending
 
 #: Rows are gathered up to this before they are encoded: many at a time is what makes it fast.
 CHUNK_BYTES = 4 * 1024 * 1024
+#: How much longer than the last acknowledgement an answer is waited for that can wait.
+_LOOK_AHEAD_S = 0.005
 
 
 class Layout(NamedTuple):
@@ -110,6 +113,7 @@ class _Task:
         self._query = query
         self._batch = batch
         self._is_two_phase = is_two_phase and not options.transaction_timeout_ms
+        self._looking: asyncio.Task[None] | None = None
         self._router = Router(first, options.batch_bytes, options.record_bytes_max)
 
     async def begin(self) -> None:
@@ -137,14 +141,26 @@ class _Task:
                 self._here.forget_if_old(topic, 0)
                 counts[topic] = await self._partition_count(topic)
         assert self.sender is not None, "a task begins before it writes"
+        if self._looking is None and options.is_exactly_once:
+            self._looking = asyncio.create_task(self._look_ahead())
         for tp, rows in self._router.batches(chunk, options.topic, counts):
             await self.sender.send(tp, rows)
 
     async def finish(self) -> None:
+        """Wait until all is acknowledged."""
         if self.sender is not None:
             await self.sender.flush()
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=_LOOK_AHEAD_S)
+
+    async def _look_ahead(self) -> None:
+        """While rows are on their way, spare the next batch's task the questions that this one had."""
+        with suppress(Exception):  # Whatever is wrong, whoever needs an id finds out.
+            await self._here.make_ready(self._query, self._batch)
 
     async def give_up(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         if self.sender is not None:
             await self.sender.cancel()
         if self.transaction is not None and self.sender is not None and self.sender.records:
