@@ -246,10 +246,12 @@ def test_a_fence_holds_from_batch_to_batch_until_another_driver_comes(
     try:
         lost = sink.write(b"lost")
         another.run(another.driver(sink.query).carry_out(abort_plan(3, [lost])))
+        assert len(fences) == 2
         with pytest.raises(BatchFailed):
-            sink.commit(3, lost)
-        sink.commit(3, sink.write(b"3"))  # Its fence is refused, and it takes another.
+            sink.commit(3, lost)  # Its fence is refused, and it takes another, behind which it sees why.
         assert len(fences) == 3
+        sink.commit(3, sink.write(b"3"))
+        assert len(fences) == 4, "a fence is kept only by whoever decided under it"
         another.run(another.driver(sink.query).commit(4, [sink.write(b"4")]))
         sink.commit(5, sink.write(b"5"))
     finally:

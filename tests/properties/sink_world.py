@@ -170,13 +170,13 @@ def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
                 answer = world.decision
             case FindOpen(of):
                 answer = yield from _found(world, of)
-            case Propose(_, of):
+            case Propose(decision, of):
                 keeper.held = None
                 is_written_first = bool(world.epoch % 3)
                 if is_written_first:
                     _check_fence(world, keeper)
                     yield
-                answer = yield from _found(world, of)
+                answer = yield from _found_beside(world, decision.transactions, of)
                 if not is_written_first:
                     yield
                     _check_fence(world, keeper)
@@ -210,6 +210,14 @@ def _found(world: World, of: tuple[Transaction, ...]) -> Work:
             yield
             found += _open_under(world, name, of)
     return tuple(found)
+
+
+def _found_beside(world: World, own: tuple[Transaction, ...], of: tuple[Transaction, ...]) -> Work:
+    """A list tells ids and not epochs; where it names just those that are proposed, nothing more is asked."""
+    if {each.id for each in world.open_ones()} == {each.id for each in own}:
+        return own
+    yield
+    return (yield from _found(world, (*own, *of)))
 
 
 def _open_under(world: World, name: str, of: tuple[Transaction, ...]) -> list[Transaction]:

@@ -118,11 +118,13 @@ async def end_transaction(
     return ProducerId(answer.producer_id, answer.producer_epoch) if answer.producer_id != NO_PRODUCER_ID else None
 
 
-async def list_open(coordinators: Coordinators, pattern: str) -> list[str]:
-    """Transactional ids with open transactions; where brokers know patterns only those that match the whole of it."""
+async def list_open(coordinators: Coordinators, pattern: str) -> dict[str, int]:
+    """Transactional ids with open transactions, and the producer id of each; where brokers know patterns only those
+    that match the whole of it.
+    """
     request = ListTransactionsRequest(state_filters=["Ongoing"], transactional_id_pattern=pattern)
     answers = await coordinators.ask_every_broker(request, ListTransactionsResponse, lambda answer: answer.error_code)
-    return sorted({row.transactional_id for answer in answers.values() for row in answer.transaction_states})
+    return {row.transactional_id: row.producer_id for answer in answers.values() for row in answer.transaction_states}
 
 
 async def standings(coordinators: Coordinators, ids: Iterable[str]) -> Mapping[str, Transaction]:

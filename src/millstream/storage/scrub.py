@@ -8,7 +8,7 @@ from millstream.storage.walk import DamagedBatch
 def check_slice(piece: FileSlice) -> None:
     """DamagedBatch when a whole batch in ``piece`` is not what was written; meant for a thread, on cold reads.
 
-    What lies behind it is brought to memory, too: the loop looks there for the next batch, and must not wait for a disk.
+    What lies behind it is brought to memory, too: the loop looks for the next batch there, and waits for no disk.
     """
     data = memoryview(piece.file.read(piece.position, piece.length + AHEAD_BYTES))[: piece.length]
     at = 0

@@ -284,19 +284,22 @@ class Driver:
         return await self._decisions.read(self._query)
 
     async def _find_open(self, step: FindOpen) -> tuple[Transaction, ...]:
-        known: dict[str, list[Transaction]] = {}
-        for each in step.of:
-            known.setdefault(each.id, []).append(each)
+        return await self._described(step.of, await self._listed())
+
+    async def _listed(self) -> dict[str, int]:
+        """Ids of the query's tasks with open transactions, and the producer id of each."""
         pattern = _ids_pattern(self._query)
-        # Whatever is asked for by name need not wait for the list.
-        listed, rows = await asyncio.gather(
-            list_open(self._coordinators, pattern), standings(self._coordinators, known)
-        )
+        listed = await list_open(self._coordinators, pattern)
         # Not every broker knows patterns.
-        strangers = [name for name in listed if re.fullmatch(pattern, name) and name not in known]
-        rows = {**rows, **await standings(self._coordinators, strangers)}
+        return {name: producer_id for name, producer_id in listed.items() if re.fullmatch(pattern, name)}
+
+    async def _described(self, of: Iterable[Transaction], listed: Iterable[str]) -> tuple[Transaction, ...]:
+        """What is open of those that were listed, and of those whose ids are known besides."""
+        known: dict[str, list[Transaction]] = {}
+        for each in of:
+            known.setdefault(each.id, []).append(each)
         found = []
-        for name, row in rows.items():
+        for name, row in (await standings(self._coordinators, [*known, *listed])).items():
             standing = standing_of(row)
             if standing is None or standing.state != ONGOING:
                 continue
@@ -306,7 +309,7 @@ class Driver:
 
     async def _propose(self, step: Propose) -> tuple[Transaction, ...]:
         found, written = await asyncio.gather(
-            self._find_open(FindOpen(step.of)), self._write(encoded(step.decision)), return_exceptions=True
+            self._found_beside(step), self._write(encoded(step.decision)), return_exceptions=True
         )
         for failure in (written, found):
             if isinstance(failure, BaseException):
@@ -314,6 +317,15 @@ class Driver:
         assert not isinstance(found, BaseException)
         self._proposed = step.decision
         return found
+
+    async def _found_beside(self, step: Propose) -> tuple[Transaction, ...]:
+        """As a rule what is proposed is all there is, and the list says so: under an id whose last transaction nobody
+        has decided on, there is no other.
+        """
+        own, listed = step.decision.transactions, await self._listed()
+        if listed == {each.id: each.producer_id for each in own}:
+            return own
+        return await self._described((*own, *step.of), listed)
 
     async def _decide(self, step: Decide) -> None:
         if self._proposed != step.decision:

@@ -90,7 +90,9 @@ class FindOpen(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Write a decision down that does not count yet, and find meanwhile what ``FindOpen`` does. Brings that."""
+    """Write a decision down that does not count yet, and find meanwhile what ``FindOpen`` does: of its transactions,
+    and ``of`` others. Brings that.
+    """
 
     decision: Decision
     of: tuple[Transaction, ...]
@@ -140,7 +142,7 @@ def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None =
         raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
     # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
     decision = Decision(batch, own)
-    found: tuple[Transaction, ...] = yield Propose(decision, (*own, *last.transactions))
+    found: tuple[Transaction, ...] = yield Propose(decision, last.transactions)
     missing = set(own) - set(found)
     if missing:
         yield Withdraw()
