@@ -23,6 +23,7 @@ from millstream.net.vigil import Vigil
 from millstream.protocol.codec import decode, encode_parts
 from millstream.protocol.headers import RequestHeader, decode_request_header, response_header
 from millstream.protocol.messages.api_versions import ApiVersionsRequest
+from millstream.replication.history import HistoryReader
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -102,6 +103,8 @@ class ClientConnection(FramedPeer):
         #: Whether another broker of the cluster has it, as it said in its first request.
         self.is_broker = False
         self.refused_batches = RefusedBatches()
+        #: Its reading of old records, while it does that.
+        self.history: HistoryReader | None = None
         self._broker = broker
         self._router = router
         self._vigil = vigil
@@ -207,7 +210,7 @@ class ClientConnection(FramedPeer):
         now_s = self.now_s()
         if call.route is not None:
             self._broker.request_times.observe(call.route, now_s - call.began_s, by_broker=self.is_broker)
-        if not self.is_broker:
+        if not self.is_broker and self.history is None:
             self._broker.company.came(now_s)
         if response is None:
             return []

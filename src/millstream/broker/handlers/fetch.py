@@ -1,10 +1,11 @@
 """Fetch (API 1): record batches from an offset on, as slices of segment files."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from millstream.broker.broker import Broker
-from millstream.broker.connection import Call
+from millstream.broker.connection import Call, ClientConnection
 from millstream.config import replication as settings
 from millstream.metrics.traffic import TopicTraffic
 from millstream.model.errors import ErrorCode, ProtocolError
@@ -22,6 +23,7 @@ from millstream.protocol.messages.fetch import (
     PartitionData,
 )
 from millstream.replication.fetch_sessions import NO_SESSION, Key, View, Wanted
+from millstream.replication.history import HistoryReader
 from millstream.replication.nearest import nearest_replica
 from millstream.replication.partition import NO_EPOCH, Partition
 from millstream.replication.serving import grouped
@@ -56,6 +58,9 @@ async def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     for piece in fetching.pieces:
         if not piece.is_at_hand():
             await piece.warm(broker.workers)
+    rest_s = fetching.rest_s(call.connection)
+    if rest_s:
+        await asyncio.sleep(rest_s)
     response = fetching.answer()
     if fetching.leaders and call.version >= ENDPOINTS_FROM_VERSION:
         response.node_endpoints = [
@@ -224,6 +229,18 @@ class Fetching:
             or not self._rows
             or any(_is_urgent(row) for _, _, row in self._rows)
         )
+
+    def rest_s(self, connection: ClientConnection) -> float:
+        """How long the answer may wait: history is for whoever has time, while others ask for what is new."""
+        if not self._is_past_segment:
+            connection.history = None
+            return 0.0
+        if connection.history is None:
+            connection.history = HistoryReader()
+        offset = sum(piece.offset for piece in self.pieces)
+        end = sum(piece.row.high_watermark for piece in self.pieces)
+        rest_s = connection.history.rest_s(self._size, offset, end, connection.now_s())
+        return rest_s if self._broker.company.is_here() else 0.0
 
     def answer(self) -> FetchResponse:
         """The rows as the client's version groups them; in a session, only those with news."""
