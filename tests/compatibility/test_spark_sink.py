@@ -259,6 +259,25 @@ def test_a_fence_holds_from_batch_to_batch_until_another_driver_comes(
     assert sink.values() == [b"%d" % batch for batch in range(6)]
 
 
+def test_whoever_goes_on_from_a_batch_that_was_decided_and_not_ended_ends_it_first(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a program may that writes versions by itself and takes a failure lightly."""
+
+    async def unanswered(*given: Any) -> Fate:
+        raise TimeoutError
+
+    sink.commit(0, sink.write(b"a"))
+    second = sink.write(b"b", batch=1)
+    with monkeypatch.context() as patched, pytest.raises(TimeoutError):
+        patched.setattr(coordinator.Driver, "_end_one", unanswered)
+        sink.commit(1, second)
+    assert sink.fate(second) is Fate.OPEN
+    sink.commit(2, sink.write(b"c", batch=2))
+    assert sink.fate(second) is Fate.COMMITTED
+    assert sorted(value or b"" for value in sink.values()) == [b"a", b"b", b"c"]
+
+
 def test_an_id_goes_on_under_the_epoch_that_its_commit_gave(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is begun by writing it, once there are two ids to take turns with."""
     initialised, looked_up = [], []

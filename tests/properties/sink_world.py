@@ -156,11 +156,13 @@ def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
     """Carry a plan out, one atomic step at a time."""
     keeper = keeper or Keeper()
     answer: Any = None
+    decided: Decision | None = None
     while True:
         yield
         try:
             step: Step = plan.send(answer)
         except StopIteration:
+            keeper.held = decided
             return
         match step:
             case Fence():
@@ -183,7 +185,7 @@ def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
             case Decide(decision):
                 keeper.held = None
                 answer = yield from _decided(world, keeper, decision)
-                keeper.held = decision
+                decided = decision
             case Withdraw():
                 answer = None
             case End(transactions, is_commit):
@@ -214,7 +216,7 @@ def _found(world: World, of: tuple[Transaction, ...]) -> Work:
 
 def _found_beside(world: World, own: tuple[Transaction, ...], of: tuple[Transaction, ...]) -> Work:
     """A list tells ids and not epochs; where it names just those that are proposed, nothing more is asked."""
-    if {each.id for each in world.open_ones()} == {each.id for each in own}:
+    if not of and {each.id for each in world.open_ones()} == {each.id for each in own}:
         return own
     yield
     return (yield from _found(world, (*own, *of)))

@@ -230,8 +230,10 @@ class Driver:
         self._decision_id = f"{_PREFIX}-decisions/{query}"
         #: Who may decide, by the last fence: None before one, and while it is not known what became of a decision.
         self._producer: ProducerId | None = None
-        #: The last decision, if it was made under that fence.
+        #: The last decision, if it was made under that fence and carried out.
         self._held: Decision | None = None
+        #: What the plan under way has decided.
+        self._decided: Decision | None = None
         #: What is written and does not count yet, and by whom.
         self._proposed: Decision | None = None
         self._proposer: ProducerId | None = None
@@ -258,10 +260,12 @@ class Driver:
     async def carry_out(self, plan: Plan) -> None:
         """Take the plan's steps to its end; what one raises ends it."""
         answer: Any = None
+        self._decided = None
         while True:
             try:
                 step = plan.send(answer)
             except StopIteration:
+                self._held = self._decided
                 return
             answer = await self._steps[type(step)](step)
 
@@ -323,7 +327,8 @@ class Driver:
         has decided on, there is no other.
         """
         own, listed = step.decision.transactions, await self._listed()
-        if listed == {each.id: each.producer_id for each in own}:
+        # A list may lack what is open while its coordinator moves: whoever must be sure of others asks for them.
+        if not step.of and listed == {each.id: each.producer_id for each in own}:
             return own
         return await self._described((*own, *step.of), listed)
 
@@ -332,7 +337,7 @@ class Driver:
             await self._write(encoded(step.decision))
         await self._end_written(is_commit=True)
         if self._producer is not None:
-            self._held = step.decision
+            self._decided = step.decision
 
     async def _withdraw(self, step: Withdraw) -> None:
         await self._end_written(is_commit=False)

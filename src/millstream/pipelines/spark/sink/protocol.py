@@ -91,7 +91,7 @@ class FindOpen(NamedTuple):
 
 class Propose(NamedTuple):
     """Write a decision down that does not count yet, and find meanwhile what ``FindOpen`` does: of its transactions,
-    and ``of`` others. Brings that.
+    and ``of`` others that may be open. Brings that.
     """
 
     decision: Decision
@@ -124,8 +124,9 @@ Plan = Generator[Step, Any, None]
 def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None = None) -> Plan:
     """Have the batch committed: with my transactions, or with those that were decided before.
 
-    ``held`` is a decision for an earlier batch that was made under the fence which this plan decides under, too. Then
-    it is the last there is; or else somebody has fenced since, and what is decided here is refused.
+    ``held`` is a decision for an earlier batch that was made under the fence which this plan decides under, too, and
+    was carried out. Then it is the last there is; or else somebody has fenced since, and what is decided here is
+    refused.
     """
     own = tuple(mine)
     last = held
@@ -142,7 +143,7 @@ def commit_plan(batch: int, mine: Sequence[Transaction], held: Decision | None =
         raise BatchFailed(f"batch {batch}: its transactions were given up before they were to be committed")
     # Found before the decision, aborted after it: what is open now and not named by it never will be by any other.
     decision = Decision(batch, own)
-    found: tuple[Transaction, ...] = yield Propose(decision, last.transactions)
+    found: tuple[Transaction, ...] = yield Propose(decision, last.transactions if held is None else ())
     missing = set(own) - set(found)
     if missing:
         yield Withdraw()
