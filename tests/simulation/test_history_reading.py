@@ -58,6 +58,18 @@ def test_whoever_reads_history_beside_others_keeps_a_pace_and_gets_everything() 
     simulate(scenario)
 
 
+def test_whoever_has_read_alone_is_not_held_up_for_it_when_somebody_comes() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        reader = await _filled(machine)
+        for _ in range(20):
+            await _reading_s(reader, None)
+        assert PACED_S <= await _reading_s(reader, await machine.connect()) < 2 * PACED_S
+        await machine.stop()
+
+    simulate(scenario)
+
+
 def test_whoever_reads_what_is_new_does_not_rest_and_is_company_again() -> None:
     async def scenario(network: SimNetwork) -> None:
         machine = SimBroker(network)

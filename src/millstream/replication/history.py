@@ -16,15 +16,15 @@ class HistoryReader:
         self._end = 0
         self._due_s = 0.0
 
-    def rest_s(self, size: int, offset: int, end: int, now_s: float) -> float:
+    def rest_s(self, size: int, offset: int, end: int, now_s: float, *, is_alone: bool) -> float:
         """How long to rest before so many bytes are given from ``offset`` of a log that can be read up to ``end``.
 
-        Not at all for a reader that is slower anyway, nor where the log has grown too fast since the last stretch:
-        whoever rests there falls behind.
+        Not at all for a reader that is alone, or slower anyway, nor where the log has grown too fast since the last
+        stretch: whoever rests there falls behind. What was read without a rest is not made up for later.
         """
         read, grown = offset - self._offset, end - self._end
         self._offset, self._end = offset, end
-        if read < LEAD * grown:
+        if is_alone or read < LEAD * grown:
             self._due_s = now_s
         due_s = max(self._due_s, now_s)
         self._due_s = due_s + size / BYTES_PER_S

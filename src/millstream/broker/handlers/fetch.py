@@ -239,8 +239,8 @@ class Fetching:
             connection.history = HistoryReader()
         offset = sum(piece.offset for piece in self.pieces)
         end = sum(piece.row.high_watermark for piece in self.pieces)
-        rest_s = connection.history.rest_s(self._size, offset, end, connection.now_s())
-        return rest_s if self._broker.company.is_here() else 0.0
+        is_alone = not self._broker.company.is_here()
+        return connection.history.rest_s(self._size, offset, end, connection.now_s(), is_alone=is_alone)
 
     def answer(self) -> FetchResponse:
         """The rows as the client's version groups them; in a session, only those with news."""

@@ -234,8 +234,7 @@ class Driver:
         self._held: Decision | None = None
         #: What the plan under way has decided.
         self._decided: Decision | None = None
-        #: What is written and does not count yet, and by whom.
-        self._proposed: Decision | None = None
+        #: Who has written what does not count yet.
         self._proposer: ProducerId | None = None
         self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
             Fence: self._fence,
@@ -281,7 +280,7 @@ class Driver:
         await self._end_written(is_commit=True)
 
     async def _fence(self, step: Fence) -> None:
-        self._producer = self._held = self._proposed = self._proposer = None
+        self._producer = self._held = self._proposer = None
         self._producer = await init_producer_id(self._coordinators, self._decision_id, timeout_ms=DECISION_TIMEOUT_MS)
 
     async def _read(self, step: ReadDecision) -> Decision:
@@ -319,7 +318,6 @@ class Driver:
             if isinstance(failure, BaseException):
                 raise failure
         assert not isinstance(found, BaseException)
-        self._proposed = step.decision
         return found
 
     async def _found_beside(self, step: Propose) -> tuple[Transaction, ...]:
@@ -333,7 +331,7 @@ class Driver:
         return await self._described((*own, *step.of), listed)
 
     async def _decide(self, step: Decide) -> None:
-        if self._proposed != step.decision:
+        if self._proposer is None:
             await self._write(encoded(step.decision))
         await self._end_written(is_commit=True)
         if self._producer is not None:
@@ -354,7 +352,7 @@ class Driver:
 
     async def _end_written(self, *, is_commit: bool) -> None:
         """Let what was written count, or take it back."""
-        producer, self._proposer, self._proposed = self._proposer, None, None
+        producer, self._proposer = self._proposer, None
         assert producer is not None, "nothing ends that was not written"
         with self._taken_over_if_fenced():
             # Its epoch for the next, where coordinators give one: then every batch is the first of its epoch.
