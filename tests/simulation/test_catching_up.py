@@ -6,7 +6,7 @@ import pytest
 
 from millstream.net.peer import FramedPeer
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from millstream.replication.company import LINGER_S
+from millstream.replication.company import LINGER_S, STAY_S
 from millstream.replication.following.lanes import REST_S, Lane
 from tests.simulation.asking import simulate
 from tests.simulation.brokers import SimulatedCluster
@@ -134,6 +134,7 @@ def test_a_copy_rests_while_somebody_asks_something_of_its_leader(
         cluster, away = await one_is_behind(network, starts=False)
         await asyncio.sleep(2 * LINGER_S)  # Whoever wrote is gone.
         asking = asyncio.create_task(ask_again_and_again(cluster)) if has_company else None
+        await asyncio.sleep(2 * STAY_S)
         await cluster.start(away)
         await until_in_sync(cluster, 1, 2, 3)
         if asking is not None:

@@ -4,6 +4,7 @@ import asyncio
 
 from millstream.client.wire import Connection
 from millstream.protocol.messages.fetch import FetchResponse
+from millstream.replication.company import LINGER_S, STAY_S
 from millstream.replication.history import BYTES_PER_S
 from tests.simulation.asking import FETCH_VERSION, batches_of, create, fetch_request, produce, simulate
 from tests.simulation.broker import SimBroker
@@ -38,6 +39,15 @@ async def _reading_s(reader: Connection, neighbour: Connection | None) -> float:
     return asyncio.get_running_loop().time() - began_s
 
 
+async def _company(machine: SimBroker) -> Connection:
+    """Somebody who has been asking for a while."""
+    connection = await machine.connect()
+    for _ in range(int(STAY_S / LINGER_S * 2) + 2):
+        await produce(connection, "clicks", b"x")
+        await asyncio.sleep(LINGER_S / 2)
+    return connection
+
+
 def test_whoever_reads_history_alone_never_rests() -> None:
     async def scenario(network: SimNetwork) -> None:
         machine = SimBroker(network)
@@ -52,7 +62,7 @@ def test_whoever_reads_history_beside_others_keeps_a_pace_and_gets_everything() 
     async def scenario(network: SimNetwork) -> None:
         machine = SimBroker(network)
         reader = await _filled(machine)
-        assert await _reading_s(reader, await machine.connect()) >= PACED_S
+        assert await _reading_s(reader, await _company(machine)) >= PACED_S
         await machine.stop()
 
     simulate(scenario)
@@ -64,7 +74,20 @@ def test_whoever_has_read_alone_is_not_held_up_for_it_when_somebody_comes() -> N
         reader = await _filled(machine)
         for _ in range(20):
             await _reading_s(reader, None)
-        assert PACED_S <= await _reading_s(reader, await machine.connect()) < 2 * PACED_S
+        assert PACED_S <= await _reading_s(reader, await _company(machine)) < 2 * PACED_S
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_whoever_reads_history_is_not_held_up_by_its_own_look_at_the_log() -> None:
+    """A client asks for metadata and offsets, on connections of their own too, just before it reads."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine = SimBroker(network)
+        reader = await _filled(machine)
+        await produce(await machine.connect(), "clicks", b"x")
+        assert await _reading_s(reader, None) < PACED_S / 2
         await machine.stop()
 
     simulate(scenario)
@@ -81,7 +104,9 @@ def test_whoever_reads_what_is_new_does_not_rest_and_is_company_again() -> None:
         await asyncio.sleep(60)
         for offset, is_company in ((0, False), (2, True), (1, False)):
             await asyncio.sleep(60)
-            await reader.call(fetch_request("orders", offset), FetchResponse, version=FETCH_VERSION)
+            for _ in range(int(STAY_S / LINGER_S * 2) + 2):
+                await asyncio.sleep(LINGER_S / 2)
+                await reader.call(fetch_request("orders", offset), FetchResponse, version=FETCH_VERSION)
             assert broker.company.is_here() is is_company
         await machine.stop()
 

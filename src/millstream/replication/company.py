@@ -4,20 +4,26 @@ from collections.abc import Callable
 
 #: For how long whoever asked is taken to be there still.
 LINGER_S = 0.1
+#: For how long somebody must have been asking to be company.  Who only looks in is not: every reader of history does,
+#: for metadata and where the log starts, and would be kept waiting by itself.
+STAY_S = 0.1
 
 
 class Company:
-    """Clients that ask, and leaders whose writers wait for this broker to follow."""
+    """Clients that ask again and again, and leaders whose writers wait for this broker to follow."""
 
-    __slots__ = ("_came_s", "_now_s")
+    __slots__ = ("_came_s", "_now_s", "_since_s")
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._came_s = -LINGER_S
+        self._since_s = 0.0
 
     def came(self, now_s: float) -> None:
         """Somebody asked, or was answered."""
+        if now_s >= self._came_s + LINGER_S:
+            self._since_s = now_s
         self._came_s = now_s
 
     def is_here(self) -> bool:
-        return self._now_s() < self._came_s + LINGER_S
+        return self._came_s - self._since_s >= STAY_S and self._now_s() < self._came_s + LINGER_S
