@@ -71,18 +71,21 @@ class Logs:
         """
         self._lock()
         self.life = (last_life or 0) + 1
-        self.has_kept = True
+        is_locked, is_lost = len(self._online()) == len(self.directories), False
         for directory in self._online():
             try:
-                self.has_kept &= directory.has_kept(self._together, last_life)
+                is_lost |= not directory.has_kept(self._together, last_life)
                 self._load(directory)
             except OSError as error:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
         self._settle_moves()
-        self.has_kept &= not any(each.failure or each.has_lost for each in self.directories)
-        self._note_kept(is_lost=not self.has_kept)
+        is_lost |= any(each.has_lost for each in self.directories)
+        # A disk that is too full to be opened has lost nothing: others lead meanwhile, and count on it when there is
+        # room again. Where it could not even be looked at, that is not known now, and may be then.
+        self.has_kept = is_locked and not is_lost
+        self._note_kept(is_lost=is_lost)
         if all(directory.failure is not None for directory in self.directories):
             reasons = "; ".join(f"{directory.path}: {directory.failure}" for directory in self.directories)
             raise DirectoryError(f"no log directory can be used: {reasons}")

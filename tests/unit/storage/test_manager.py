@@ -383,6 +383,34 @@ def test_a_disk_that_failed_may_have_lost_something_and_a_full_one_has_not(error
     assert open_logs(files, "/a", "/b").has_kept is has_kept
 
 
+@pytest.mark.parametrize(("operation", "path"), [("*", "/a/*-0/*"), ("lock", "/a/*")])
+def test_a_disk_that_is_full_when_it_is_opened_has_lost_nothing_either(operation: str, path: str) -> None:
+    """However often it is tried: the start that finds room again finds all there was."""
+    files = MemoryFiles()
+    logs = open_logs(files, "/a")
+    logs.losses_are_known()
+    append(logs.create(tp(0), TOPIC_ID, DEFAULTS), batch())
+    for _ in range(2):
+        files.kill()
+        with files.failing(operation, errno.ENOSPC, path), pytest.raises(DirectoryError, match="no log directory"):
+            open_logs(files, "/a")
+    files.kill()
+    assert open_logs(files, "/a").has_kept
+
+
+def test_one_full_disk_among_others_does_not_have_the_broker_count_as_one_that_lost_something() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/a", "/b")
+    logs.losses_are_known()
+    for index in range(2):
+        append(logs.create(tp(index), TOPIC_ID, DEFAULTS), batch())
+    files.kill()
+    with files.failing("*", errno.ENOSPC, "/a/*-0/*"):
+        logs = open_logs(files, "/a", "/b")
+    assert [directory.failure is None for directory in logs.directories] == [False, True]
+    assert logs.has_kept
+
+
 def test_a_directory_that_another_broker_has_is_not_closed_for_it(tmp_path: Path) -> None:
     path = str(tmp_path / "a")
     holder = open_logs(OS, path)
