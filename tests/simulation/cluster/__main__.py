@@ -56,13 +56,15 @@ def run_many(seeds: range, jobs: int, bug: str | None = None) -> Iterator[Outcom
 
 def _live(task: tuple[int, str | None]) -> Outcome:
     seed, bug = task
+    outcome = Outcome(seed)
     signal.signal(signal.SIGPROF, _stuck)
     signal.setitimer(signal.ITIMER_PROF, STUCK_S)
     try:
         with planted(bug) if bug else nullcontext():
-            return live(seed)
+            return live(seed, outcome)
     except Stuck:
-        return Outcome(seed, failure=f"it runs in circles: {traceback.format_exc()}")
+        outcome.failure = outcome.failure or f"it runs in circles: {traceback.format_exc()}"
+        return outcome
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

@@ -58,12 +58,15 @@ class _Complaints(logging.Handler):
             self._ledger.violate(f"{process.name}: {record.getMessage()}\n{where}")
 
 
-def live(seed: int) -> Outcome:
-    """Live through the seed's faults; the same seed lives the same life."""
+def live(seed: int, outcome: Outcome | None = None) -> Outcome:
+    """Live through the seed's faults; the same seed lives the same life.
+
+    ``outcome`` is filled in as soon as it is known, for what is left behind may never come to its end.
+    """
     rng = random.Random(seed)
     plan = Plan.draw(rng)
     network = SimNetwork(random.Random(rng.getrandbits(64)), Weather(fragment_chance=rng.choice((0, 0.1))))
-    outcome = Outcome(seed)
+    outcome = outcome or Outcome(seed)
     with _quiet(), asyncio.Runner(loop_factory=ClusterLoop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, ClusterLoop)
@@ -83,8 +86,8 @@ def live(seed: int) -> Outcome:
             ours.setLevel(before)
             logging.getLogger().removeHandler(complaints)
         outcome.virtual_s = loop.time()
-    outcome.digest, outcome.counts, outcome.trace = world.ledger.digest, world.ledger.counts, world.ledger.faults
-    outcome.trace.insert(0, f"seed {seed}: {plan}")
+        outcome.digest, outcome.counts, outcome.trace = world.ledger.digest, world.ledger.counts, world.ledger.faults
+        outcome.trace.insert(0, f"seed {seed}: {plan}")
     return outcome
 
 
