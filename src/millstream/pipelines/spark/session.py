@@ -18,6 +18,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from millstream.pipelines.spark.stages import open_desk
+
 #: What makes a micro-batch quick, and lets the source be found and its filters be pushed.
 DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -57,6 +59,7 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
         from millstream.pipelines.spark.source import MillstreamDataSource
 
         spark.dataSource.register(MillstreamDataSource)
+        open_desk(spark)
     return spark
 
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 from millstream.client.admin import NewTopic, Resource, SettingValue, create_topics, describe_configs
 from millstream.client.cluster import RETRY_PAUSE_S, StaleMetadata, check_partition
@@ -75,8 +75,19 @@ _FENCED = frozenset(
 )
 
 
+#: Sends the rows of a decision's own transaction, as its producer and under its id; returns when all are acknowledged.
+Cargo = Callable[[ProducerId, str], Awaitable[None]]
+
+
 class TakenOver(Exception):
     """Another driver of the same query decides now."""
+
+
+class Held(NamedTuple):
+    """A fence, and the batch that was decided under it last: of no transactions, and with nothing given up since."""
+
+    producer: ProducerId
+    batch: int
 
 
 class Decisions:
@@ -234,8 +245,10 @@ class Driver:
         self._held: Decision | None = None
         #: What the plan under way has decided.
         self._decided: Decision | None = None
-        #: Who has written what does not count yet.
+        #: Who has written, or is about to write, what does not count yet.
         self._proposer: ProducerId | None = None
+        #: What is written with the decision, in its transaction.
+        self._cargo: Cargo | None = None
         self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
             Fence: self._fence,
             ReadDecision: self._read,
@@ -255,6 +268,35 @@ class Driver:
             except TakenOver:
                 pass  # Somebody fenced since, such as an abort of this very batch: look at everything anew.
         await self.carry_out(commit_plan(batch, mine))
+
+    async def commit_with(self, batch: int, cargo: Cargo) -> None:
+        """Have a batch committed that is nothing but ``cargo``, which counts exactly when the decision for it does.
+
+        It is sent once more if what was sent first is refused, and not at all if the batch was decided before. On
+        failure it is taken back, or it is not known what became of it.
+        """
+        self._cargo = cargo
+        try:
+            await self.commit(batch, ())
+        except BaseException:
+            if self._proposer is not None:
+                with suppress(Exception):  # Else readers would wait for its time-out.
+                    await self._end_written(is_commit=False)
+            raise
+        finally:
+            self._cargo = None
+
+    def released(self) -> Held | None:
+        """The fence, for another process to go on under; this one does not use it any more."""
+        producer, held = self._producer, self._held
+        self._producer = self._held = None
+        if producer is None or held is None or held != Decision(held.batch):
+            return None
+        return Held(producer, held.batch)
+
+    def resume(self, held: Held) -> None:
+        """Go on under a fence that another process has released, to nobody else."""
+        self._producer, self._held = held.producer, Decision(held.batch)
 
     async def carry_out(self, plan: Plan) -> None:
         """Take the plan's steps to its end; what one raises ends it."""
@@ -341,14 +383,23 @@ class Driver:
         await self._end_written(is_commit=False)
 
     async def _write(self, value: bytes | None) -> None:
-        """One record in a transaction of its own, which only the driver that fenced last can end."""
+        """One record, and the cargo, in a transaction of its own, which only the driver that fenced last can end."""
         assert self._producer is not None, "a decision comes after the fence"
         producer, self._producer, self._held = self._producer, None, None
-        batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
-        with self._taken_over_if_fenced():
-            tp = await self._decisions.partition(self._query)
-            await produce_as(self._coordinators, tp, batch, producer, self._decision_id)
         self._proposer = producer
+        parts = [self._write_record(value, producer)]
+        if self._cargo is not None:
+            parts.append(self._cargo(producer, self._decision_id))
+        # Nothing is under way any more when this fails, so that it can be taken back.
+        for outcome in await asyncio.gather(*parts, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                with self._taken_over_if_fenced():
+                    raise outcome
+
+    async def _write_record(self, value: bytes | None, producer: ProducerId) -> None:
+        batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
+        tp = await self._decisions.partition(self._query)
+        await produce_as(self._coordinators, tp, batch, producer, self._decision_id)
 
     async def _end_written(self, *, is_commit: bool) -> None:
         """Let what was written count, or take it back."""

@@ -54,6 +54,8 @@ class Done(NamedTuple):
     transaction: Transaction | None
     records: int
     size_bytes: int
+    #: Its batch is decided, and has nothing that is left to be ended.
+    is_settled: bool = False
 
 
 def gathered(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
@@ -135,11 +137,7 @@ class _Task:
 
     async def write(self, chunk: Chunk) -> None:
         options = self._options
-        counts = {topic: await self._partition_count(topic) for topic in chunk.topics(options.topic)}
-        for topic, count in counts.items():
-            if chunk.last_partition() >= count:  # The topic may have been widened since it was looked up.
-                self._here.forget_if_old(topic, 0)
-                counts[topic] = await self._partition_count(topic)
+        counts = await partition_counts(self._here, options, chunk)
         assert self.sender is not None, "a task begins before it writes"
         if self._looking is None and options.is_exactly_once:
             self._looking = asyncio.create_task(self._look_ahead())
@@ -166,15 +164,26 @@ class _Task:
         if self.transaction is not None and self.sender is not None and self.sender.records:
             await self._here.take_back(self.transaction)
 
-    async def _partition_count(self, name: str) -> int:
-        cluster = self._here.coordinators.cluster
-        self._here.forget_if_old(name, self._options.metadata_age_max_ms)
-        try:
-            topic = await cluster.retrying([name], lambda: cluster.topic(name, may_create=True))
-        except ProtocolError as refusal:
-            if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise RowError(
-                    f"topic={name}: there is no such topic at {self._options.bootstrap}, and none is made"
-                ) from refusal
-            raise RowError(f"topic={name}: {refusal}") from refusal
-        return len(topic.partitions)
+
+async def partition_counts(here: SinkProcess, options: SinkOptions, chunk: Chunk) -> dict[str, int]:
+    """How many partitions each topic has that rows of the chunk go to; RowError for one that there is not."""
+    counts = {topic: await _partition_count(here, options, topic) for topic in chunk.topics(options.topic)}
+    for topic, count in counts.items():
+        if chunk.last_partition() >= count:  # The topic may have been widened since it was looked up.
+            here.forget_if_old(topic, 0)
+            counts[topic] = await _partition_count(here, options, topic)
+    return counts
+
+
+async def _partition_count(here: SinkProcess, options: SinkOptions, name: str) -> int:
+    cluster = here.coordinators.cluster
+    here.forget_if_old(name, options.metadata_age_max_ms)
+    try:
+        topic = await cluster.retrying([name], lambda: cluster.topic(name, may_create=True))
+    except ProtocolError as refusal:
+        if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise RowError(
+                f"topic={name}: there is no such topic at {options.bootstrap}, and none is made"
+            ) from refusal
+        raise RowError(f"topic={name}: {refusal}") from refusal
+    return len(topic.partitions)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -11,14 +12,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from millstream.client.producing import ProducerId
 from millstream.config.setting import SettingError
 from millstream.pipelines.spark.checkpoint import query_id as query_id_of
 from millstream.pipelines.spark.options import refuse
-from millstream.pipelines.spark.sink.coordinator import Driver
+from millstream.pipelines.spark.sink.coordinator import Driver, Held
+from millstream.pipelines.spark.sink.lone import LoneTask, can_go_with_decision, in_hand
 from millstream.pipelines.spark.sink.options import APP_ID, SinkOptions, check_schema, sink_options
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
 from millstream.pipelines.spark.sink.tasks import Layout, write_rows
+from millstream.pipelines.spark.stages import PROPERTY, DeskLine, desk_line
 from millstream.pipelines.spark.workers import spare_collections
 
 #: The one batch of a job that is not part of a query.
@@ -38,6 +42,8 @@ class Written(WriterCommitMessage):
     transaction: Transaction | None
     records: int
     size_bytes: int
+    #: The task was the whole batch, and has committed it.
+    is_settled: bool = False
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -71,10 +77,7 @@ class _Sink:
         self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool, batch: int | None = None
     ) -> Written:
         """Write a task's rows; for the micro-batch that it is of, where no other number is given."""
-        context = TaskContext.get()
-        number, place = 0, 0
-        if context is not None:
-            number, place = int(context.getLocalProperty(_BATCH_ID) or 0), context.partitionId()
+        number, first = _micro_batch()
         done = write_rows(
             sink_process(self.options),
             self.options,
@@ -82,11 +85,10 @@ class _Sink:
             query,
             number if batch is None else batch,
             rows,
-            # Rows that may go anywhere go to another partition with each micro-batch, few as its tasks may be.
-            place + number,
+            first,
             is_two_phase,
         )
-        return Written(query, done.transaction, done.records, done.size_bytes)
+        return Written(query, *done)
 
     def _commit(self, query: str, batch: int, mine: Sequence[Transaction]) -> None:
         here = sink_process(self.options)
@@ -111,6 +113,17 @@ class _Sink:
         await driver.carry_out(abort_plan(batch, ()))
         await asyncio.sleep(_LAST_WORDS_S)
         await driver.carry_out(abort_plan(batch, ()))
+
+
+def _micro_batch() -> tuple[int, int]:
+    """The number of the micro-batch that this task is of, and where its rows go first that may go anywhere: to another
+    partition with each micro-batch, few as its tasks may be.
+    """
+    context = TaskContext.get()
+    if context is None:
+        return 0, 0
+    number = int(context.getLocalProperty(_BATCH_ID) or 0)
+    return number, context.partitionId() + number
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
@@ -167,9 +180,58 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         assert query, "a task of a streaming query knows its query"
         return self._write(query, iterator, is_two_phase=True)
 
+    def _write(
+        self, query: str, rows: Iterator[pa.RecordBatch], *, is_two_phase: bool, batch: int | None = None
+    ) -> Written:
+        """As any task does, unless it is told that it is the whole batch, and has few rows: then it commits that."""
+        line = self._asked(query)
+        if line is not None:
+            held, rows = in_hand(rows)
+            answer = line.answer()
+            if held is not None and answer.is_lone:
+                task = self._lone_task(held)
+                if task is not None:
+                    return self._settle(query, task, line, answer.note)
+        return super()._write(query, rows, is_two_phase=is_two_phase, batch=batch)
+
+    def _asked(self, query: str) -> DeskLine | None:
+        """Where it was asked whether this task is alone; None where it is not, or nobody could tell."""
+        context = TaskContext.get()
+        if context is None or not self.options.is_exactly_once or context.partitionId():
+            return None
+        address = context.getLocalProperty(PROPERTY)
+        if not address:
+            return None
+        line = desk_line(address)
+        line.ask(context.stageId(), query)
+        return line
+
+    def _lone_task(self, held: list[pa.RecordBatch]) -> LoneTask | None:
+        _, first = _micro_batch()
+        here, chunk = sink_process(self.options), None
+        if any(batch.num_rows for batch in held):
+            chunk = self.layout.chunk(pa.Table.from_batches(held), has_topic=bool(self.options.topic))
+            if not can_go_with_decision(self.options, chunk):
+                return None
+        return LoneTask(here, self.options, chunk, first)
+
+    def _settle(self, query: str, task: LoneTask, line: DeskLine, note: Any) -> Written:
+        """Commit the batch, under the fence of the one before if that was left here, and leave it for the next."""
+        here = sink_process(self.options)
+        driver = here.driver(query)
+        if note is not None:
+            driver.resume(Held(ProducerId(note[0], note[1]), note[2]))
+        number, _ = _micro_batch()
+        done = here.run(task.commit(query, number))
+        if released := driver.released():
+            line.leave(query, [*released.producer, released.batch])
+        return Written(query, *done)
+
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         told = _told(messages)
-        if self.options.is_exactly_once and told:
+        if told and told[0].is_settled:
+            assert len(messages) == 1, "it was alone"
+        elif self.options.is_exactly_once and told:
             self._commit(told[0].query, batchId, _transactions(told))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

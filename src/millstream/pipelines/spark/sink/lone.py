@@ -1,0 +1,71 @@
+"""A task that is all of its batch: its rows and the decision for them are one transaction, which it commits."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+
+from millstream.client.producing import ProducerId
+from millstream.pipelines.spark.sink.options import SinkOptions
+from millstream.pipelines.spark.sink.process import SinkProcess
+from millstream.pipelines.spark.sink.routing import Chunk, Router
+from millstream.pipelines.spark.sink.sending import Sender, Sending
+from millstream.pipelines.spark.sink.tasks import Done, partition_counts
+
+#: No more than this is written with a decision, whose transaction is there for ten seconds at most.
+BYTES_MAX = 1024 * 1024
+
+
+def in_hand(
+    rows: Iterator[pa.RecordBatch], bytes_max: int = BYTES_MAX
+) -> tuple[list[pa.RecordBatch] | None, Iterator[pa.RecordBatch]]:
+    """All rows, if they are no more than so many bytes, else None; and an iterator of all of them."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in rows:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes > bytes_max:
+            return None, chain(held, rows)
+    return held, iter(held)
+
+
+def can_go_with_decision(options: SinkOptions, chunk: Chunk) -> bool:
+    """Not into the topic of decisions: there the record that decides is the first of its transaction."""
+    return options.decisions_topic not in chunk.topics(options.topic)
+
+
+class LoneTask:
+    """Commits a batch that is nothing but ``chunk``; that is None where it has no rows."""
+
+    def __init__(self, here: SinkProcess, options: SinkOptions, chunk: Chunk | None, first: int) -> None:
+        self._here = here
+        self._options = options
+        self._chunk = chunk
+        self._first = first
+        self._sender: Sender | None = None
+
+    async def commit(self, query: str, batch: int) -> Done:
+        """Have the batch decided and carried out, with these rows or, if it was decided before, without them."""
+        counts = {} if self._chunk is None else await partition_counts(self._here, self._options, self._chunk)
+
+        async def send(producer: ProducerId, transactional_id: str) -> None:
+            await self._send(Sending(producer, transactional_id, self._options.compression), counts)
+
+        await self._here.driver(query).commit_with(batch, send)
+        sender = self._sender
+        return Done(None, sender.records if sender else 0, sender.size_bytes if sender else 0, is_settled=True)
+
+    async def _send(self, sending: Sending, counts: dict[str, int]) -> None:
+        if self._chunk is None:
+            return
+        options = self._options
+        router = Router(self._first, options.batch_bytes, options.record_bytes_max)
+        sender = self._sender = Sender(self._here.coordinators, sending, self._here.clock, options.buffer_bytes)
+        try:
+            for tp, rows in router.batches(self._chunk, options.topic, counts):
+                await sender.send(tp, rows)
+            await sender.flush()
+        except BaseException:
+            await sender.cancel()
+            raise

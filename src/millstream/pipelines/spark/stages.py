@@ -1,0 +1,275 @@
+"""Where a task asks whether it is alone: how many tasks a stage has Spark tells its driver, and no task.
+
+The driver's process keeps a desk. Every worker process has a line to it, and says on each what it wants in a line of
+JSON. A task that gets no answer, or none in time, is not told that it is alone; nothing fails for that.
+"""
+
+import hmac
+import json
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from millstream.model.clock import Clock, SystemClock
+
+#: Spark passes the settings of a session whose names begin like this to every task as local properties, whichever
+#: thread its query was started by.
+PROPERTY = "spark.millstream.stages"
+#: What a task waits for its answer; as a rule its rows take longer.
+ANSWER_S = 0.02
+#: What a worker waits for a line, and for how long it does not try again when it got none.
+CONNECT_S = 0.1
+UNREACHED_S = 10.0
+#: Spark tells of a stage a moment after its tasks have begun. It is looked for so often, with so much time between.
+LOOKS = 8
+LOOK_S = 0.0005
+#: Notes are kept for so many names.
+NOTES_MAX = 64
+#: A line longer than this is none of ours.
+_LINE_BYTES_MAX = 64 * 1024
+_RECEIVE_BYTES = 4096
+
+
+class Stage(NamedTuple):
+    """A stage as its last attempt has it: a later one runs only the tasks that the first one lost."""
+
+    tasks: int
+    attempt: int
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether all of it is one task, however often that is tried."""
+        return self.tasks == 1 and self.attempt == 0
+
+
+class Answer(NamedTuple):
+    """Whether a task is alone in its stage; and what the last one that was, of the same name, has left for it."""
+
+    is_lone: bool
+    note: Any = None
+
+
+class Desk:
+    """What is known at the desk. ``stage_of`` is asked for a stage, and gives None where it knows of none.
+
+    A note is given to one task only, whatever becomes of that task and of the answer.
+    """
+
+    def __init__(self, stage_of: Callable[[int], Stage | None]) -> None:
+        self._stage_of = stage_of
+        self._notes: dict[str, Any] = {}
+
+    def ask(self, stage: int, name: str) -> Answer:
+        found = self._stage_of(stage)
+        if found is None or not found.is_lone:
+            return Answer(False)
+        return Answer(True, self._notes.pop(name, None))
+
+    def leave(self, name: str, note: Any) -> None:
+        """Keep a note for the next lone task of this name, in place of any other."""
+        self._notes.pop(name, None)
+        self._notes[name] = note
+        if len(self._notes) > NOTES_MAX:
+            del self._notes[next(iter(self._notes))]
+
+    def served(self, line: bytes) -> bytes:
+        """What is answered to a line; ValueError, KeyError or TypeError where it is none of ours."""
+        told = json.loads(line)
+        if "note" in told:
+            self.leave(told["name"], told["note"])
+            return b""
+        return json.dumps(self.ask(told["stage"], told["name"])).encode() + b"\n"
+
+
+class DeskServer:
+    """A desk that can be reached: one thread, which ends with its process. OSError where ``host`` cannot be bound."""
+
+    def __init__(self, desk: Desk, host: str) -> None:
+        self._desk = desk
+        self._token = secrets.token_hex(16)
+        self._listener = socket.create_server((host, 0))
+        self._listener.setblocking(False)
+        #: What was received of the next line on each connection; None before its token.
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, name="millstream-stages", daemon=True).start()
+
+    def address(self, host: str) -> str:
+        """What tasks are told: where it is, if that host is this one, and the word that lets them in."""
+        return f"{self._token}@{host}:{self.port}"
+
+    def _serve(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                if key.data is None:
+                    self._accept()
+                    continue
+                try:
+                    self._hear(connection, key.data)
+                except (OSError, ValueError, KeyError, TypeError):
+                    self._selector.unregister(connection)
+                    connection.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setblocking(False)
+            self._selector.register(connection, selectors.EVENT_READ, _Caller())
+
+    def _hear(self, connection: socket.socket, caller: "_Caller") -> None:
+        received = connection.recv(_RECEIVE_BYTES)
+        if not received:
+            raise ConnectionResetError
+        caller.received += received
+        *lines, caller.received = caller.received.split(b"\n")
+        if len(caller.received) > _LINE_BYTES_MAX:
+            raise ValueError("a line without an end")
+        for line in lines:
+            if not caller.is_known:
+                if not hmac.compare_digest(line, self._token.encode()):
+                    raise ValueError("a stranger")
+                caller.is_known = True
+            elif answer := self._desk.served(line):
+                connection.sendall(answer)  # A few bytes, to one who waits for them.
+
+
+class _Caller:
+    """One end of a connection: the beginning of its next line, and whether it has said the word."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.is_known = False
+
+
+class DeskLine:
+    """A worker's line to the desk; nothing that goes wrong on it is raised."""
+
+    def __init__(self, address: str, clock: Clock) -> None:
+        token, _, place = address.partition("@")
+        host, _, port = place.rpartition(":")
+        self._token, self._place = token, (host, int(port))
+        self._clock = clock
+        self._socket: socket.socket | None = None
+        self._not_before_s = 0.0
+        self._is_asked = False
+
+    def ask(self, stage: int, name: str) -> None:
+        """Begin to ask whether the stage is one task."""
+        self._is_asked = self._sent({"stage": stage, "name": name})
+
+    def answer(self) -> Answer:
+        """What was asked last; a line on which no answer comes is given up, for it would come too late."""
+        if self._socket is None or not self._is_asked:
+            return Answer(False)
+        self._is_asked = False
+        try:
+            received = b""
+            while not received.endswith(b"\n"):
+                if not (more := self._socket.recv(_RECEIVE_BYTES)):
+                    raise ConnectionResetError
+                received += more
+            return Answer(*json.loads(received))
+        except (OSError, ValueError, TypeError):
+            self.close()
+            return Answer(False)
+
+    def leave(self, name: str, note: Any) -> None:
+        """Leave a note for the next lone task of this name; it may get lost."""
+        self._sent({"name": name, "note": note})
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._is_asked = False
+
+    def _sent(self, told: dict[str, Any]) -> bool:
+        if self._is_asked:  # By a task that did not wait for the answer: it must not be taken for another.
+            self.close()
+        try:
+            if self._socket is None:
+                self._socket = self._connected()
+            self._socket.sendall(json.dumps(told).encode() + b"\n")
+        except OSError:
+            self.close()
+            return False
+        return True
+
+    def _connected(self) -> socket.socket:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._not_before_s:
+            raise ConnectionRefusedError
+        self._not_before_s = now_s + UNREACHED_S
+        connection = socket.create_connection(self._place, CONNECT_S)
+        self._not_before_s = 0.0
+        connection.settimeout(ANSWER_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(self._token.encode() + b"\n")
+        return connection
+
+
+#: By process and address: a forked process is another one, whatever it found in its memory.
+_LINES: dict[tuple[int, str], DeskLine] = {}
+
+
+def desk_line(address: str) -> DeskLine:
+    """This process's own line to the desk there."""
+    key = os.getpid(), address
+    if key not in _LINES:
+        _LINES[key] = DeskLine(address, SystemClock())
+    return _LINES[key]
+
+
+class SparkStages:
+    """The stages of whatever Spark runs in this process."""
+
+    def __init__(self, pause: Callable[[float], None] = time.sleep) -> None:
+        self._pause = pause
+        self._context: SparkContext | None = None
+        self._tracker: Any = None
+
+    def stage(self, number: int) -> Stage | None:
+        with suppress(Exception):  # Spark is about to end, or is gone.
+            for _ in range(LOOKS):
+                if (found := self._java_tracker().getStageInfo(number)) is not None:
+                    return Stage(found.numTasks(), found.currentAttemptId())
+                self._pause(LOOK_S)
+        return None
+
+    def _java_tracker(self) -> Any:
+        context = SparkContext._active_spark_context
+        assert context is not None, "whoever asks runs in it"
+        if context is not self._context:
+            self._tracker, self._context = context._jsc.statusTracker(), context
+        return self._tracker
+
+
+#: One for each address that they are bound to; the tasks of every session of this process go to the same.
+_SERVERS: dict[str, DeskServer] = {}
+
+
+def open_desk(spark: SparkSession) -> None:
+    """Let the tasks of this session's queries find the desk; where none can be opened, they do without."""
+    context = spark.sparkContext
+    conf = context.getConf()
+    host = bound = "127.0.0.1"
+    if not context.master.startswith("local"):
+        host = conf.get("spark.driver.host") or host
+        bound = conf.get("spark.driver.bindAddress") or host
+    with suppress(OSError):
+        if bound not in _SERVERS:
+            _SERVERS[bound] = DeskServer(Desk(SparkStages().stage), bound)
+        spark.conf.set(PROPERTY, _SERVERS[bound].address(host))
