@@ -16,6 +16,7 @@ from millstream.client.transactions import fence
 from millstream.model.clock import SystemClock
 from millstream.pipelines.spark.sink import coordinator, process
 from millstream.pipelines.spark.sink.coordinator import free_ids, standing_of
+from millstream.pipelines.spark.sink.lone import LoneTask
 from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 from millstream.pipelines.spark.sink.protocol import (
@@ -31,7 +32,9 @@ from millstream.pipelines.spark.sink.protocol import (
     commit_plan,
     fate_of,
 )
-from millstream.pipelines.spark.sink.tasks import Layout, write_rows
+from millstream.pipelines.spark.sink.routing import RowError
+from millstream.pipelines.spark.sink.sending import Sending
+from millstream.pipelines.spark.sink.tasks import Done, Layout, write_rows
 from millstream.pipelines.spark.sink.writers import Written, stream_writer
 from tests.compatibility import apache_kafka
 from tests.pipelines.records import records_of, values_of
@@ -78,6 +81,14 @@ class Sink:
     def decide(self, batch: int, *mine: Transaction) -> None:
         """What a driver does that dies over the end of the batch."""
         self.process.run(self.process.driver(self.query).carry_out(_up_to_decision(commit_plan(batch, mine))))
+
+    def settle(self, batch: int, *values: bytes, by: SinkProcess | None = None) -> Done:
+        """What a lone task does."""
+        here, chunk = by or self.process, None
+        if values:
+            rows = pa.table({"key": pa.array(values), "value": pa.array(values)})
+            chunk = LAYOUT.chunk(rows, has_topic=True)
+        return here.run(LoneTask(here, self.options, chunk, 0).commit(self.query, batch))
 
     def abort(self, batch: int, *mine: Transaction) -> None:
         self.process.run(self.process.driver(self.query).carry_out(abort_plan(batch, mine)))
@@ -348,3 +359,119 @@ def test_what_killed_tasks_left_unheard_is_taken_back_with_their_batch(sink: Sin
     writer.abort([Written(sink.query, heard, 1, 1), None], 1)
     assert (sink.fate(unheard), sink.fate(heard)) == (Fate.ABORTED, Fate.ABORTED)
     assert sink.values() == [b"a"]
+
+
+def _noted_fences(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    fences: list[str] = []
+
+    async def noted(*given: Any, **named: Any) -> ProducerId:
+        fences.append(given[1])
+        return await init_producer_id(*given, **named)
+
+    monkeypatch.setattr(coordinator, "init_producer_id", noted)
+    return fences
+
+
+@pytest.fixture
+def another(sink: Sink) -> Iterator[SinkProcess]:
+    """Another process that writes or decides for the same query."""
+    made = SinkProcess(sink.options, uuid4().hex[:12], SystemClock())
+    yield made
+    made.close()
+
+
+def test_a_lone_task_commits_its_batch_which_is_recognised_when_it_comes_again(
+    sink: Sink, another: SinkProcess
+) -> None:
+    done = sink.settle(0, b"a", b"b")
+    assert (done.transaction, done.records, done.is_settled) == (None, 2, True)
+    assert sink.values() == [b"a", b"b"]
+    assert sink.settle(0, b"a", b"b").records == 0, "alone, in the same process"
+    assert sink.settle(0, b"a", b"b", by=another).records == 0, "and in another"
+    several = [sink.write(b"a"), sink.write(b"b")]
+    sink.commit(0, *several)
+    sink.abort(0)
+    assert [sink.fate(each) for each in several] == [Fate.ABORTED, Fate.ABORTED]
+    sink.settle(1)
+    sink.settle(2, b"c")
+    with pytest.raises(BatchOutdated, match="batch 1: batch 2 of this query is written already"):
+        sink.settle(1, b"late", by=another)
+    assert sink.values() == [b"a", b"b", b"c"]
+
+
+def test_a_decided_batch_that_comes_again_as_a_lone_task_is_ended_as_decided(sink: Sink) -> None:
+    parts = sink.write(b"a"), sink.write(b"b")
+    sink.decide(0, *parts)
+    assert sink.settle(0, b"a", b"b").records == 0
+    assert sink.values() == [b"a", b"b"]
+    assert [sink.fate(each) for each in parts] == [Fate.COMMITTED, Fate.COMMITTED]
+
+
+def test_a_lone_task_sweeps_what_several_left_open(sink: Sink) -> None:
+    stray = sink.write(b"stray")
+    sink.settle(0, b"a")
+    assert sink.fate(stray) is Fate.ABORTED
+    stray = sink.write(b"stray")
+    sink.settle(1, b"b")
+    assert sink.fate(stray) is Fate.ABORTED
+    assert sink.values() == [b"a", b"b"]
+
+
+def test_the_fence_goes_from_one_process_to_the_next(
+    sink: Sink, another: SinkProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fences = _noted_fences(monkeypatch)
+    processes = [sink.process, another]
+    for batch in range(4):
+        here = processes[batch % 2]
+        sink.settle(batch, b"%d" % batch, by=here)
+        held = here.driver(sink.query).released()
+        assert held is not None and held.batch == batch
+        assert here.driver(sink.query).released() is None, "it is given away once"
+        processes[(batch + 1) % 2].driver(sink.query).resume(held)
+    assert len(fences) == 1
+    sink.commit(4, sink.write(b"4", batch=4))
+    assert another.driver(sink.query).released() is None, "a decision of several is not handed on"
+    assert sink.values() == [b"%d" % batch for batch in range(5)]
+
+
+def test_a_lone_task_under_a_fence_that_was_taken_away_writes_its_rows_once(
+    sink: Sink, another: SinkProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it has written anything; and when all is written and only the word is missing that it counts."""
+    sink.settle(0, b"a")
+    another.run(another.driver(sink.query).carry_out(abort_plan(1, ())))
+    assert sink.settle(1, b"b").records == 1
+    fences = _noted_fences(monkeypatch)
+    decide = coordinator.Driver._decide
+
+    async def late(driver: coordinator.Driver, step: Decide) -> None:
+        if not fences:
+            await another.driver(sink.query).carry_out(abort_plan(2, ()))
+        await decide(driver, step)
+
+    driver = sink.process.driver(sink.query)
+    monkeypatch.setitem(driver._steps, Decide, lambda step: late(driver, step))  # type: ignore[arg-type]
+    sink.settle(2, b"c")
+    assert len(fences) == 2
+    assert sink.values() == [b"a", b"b", b"c"]
+
+
+def test_a_lone_task_that_fails_takes_back_what_it_wrote(sink: Sink) -> None:
+    """At once: readers would wait for the decision's time-out."""
+    sink.settle(0, b"a")
+    driver = sink.process.driver(sink.query)
+    task = LoneTask(sink.process, sink.options, None, 0)
+
+    async def fails(producer: ProducerId, transactional_id: str) -> None:
+        task._chunk = LAYOUT.chunk(pa.table({"key": pa.array([b"b"]), "value": pa.array([b"b"])}), has_topic=True)
+        await task._send(Sending(producer, transactional_id, 0), {sink.topic: 2})
+        raise RowError("the next one cannot be written")
+
+    with pytest.raises(RowError):
+        sink.process.run(driver.commit_with(1, fails))
+    rows = sink.process.run(standings(sink.process.coordinators, [driver._decision_id]))
+    assert rows[driver._decision_id].state == "CompleteAbort"
+    assert sink.values() == [b"a"]
+    sink.settle(1, b"b")
+    assert sink.values() == [b"a", b"b"]

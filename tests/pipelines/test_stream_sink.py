@@ -46,6 +46,11 @@ async def _transactional_ids(address: str) -> list[str]:
         return [each.id for each in await list_transactions(Coordinators(cluster))]
 
 
+def _task_ids(broker: BrokerProcess, query: StreamingQuery) -> list[str]:
+    """The transactional ids that tasks of the query had for themselves."""
+    return [name for name in asyncio.run(_transactional_ids(broker.address)) if f"/{query.id}/" in name]
+
+
 def _dies_once(
     mark: Path, at: bytes, address: str, target: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -82,15 +87,64 @@ def test_a_stream_goes_by_few_transactional_ids_however_long_it_runs(
     spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
     """A worker takes one again after the next batch; brokers remember each for a week."""
-    source, target = topics.new(), topics.new()
-    topics.put(source, [b"%d" % number for number in range(10)])
-    frame = _stream(spark, broker, source, maxOffsetsPerTrigger="1").select("value")
+    source, target = topics.new(2), topics.new()
+    for partition in (0, 1):
+        topics.put(source, [b"%d" % number for number in range(10)], partition)
+    frame = _stream(spark, broker, source, maxOffsetsPerTrigger="2", minPartitions="2").select("value")
     query = _start(frame, broker, tmp_path / "c", topic=target)
     query.awaitTermination()
-    assert len(values_of(broker.address, target)) == 10
-    ids = [name for name in asyncio.run(_transactional_ids(broker.address)) if f"/{query.id}/" in name]
+    assert len(values_of(broker.address, target)) == 20
+    ids = _task_ids(broker, query)
     workers = {name.rsplit("/", 1)[0] for name in ids}
-    assert len(ids) <= 2 * len(workers) < 10
+    assert 2 <= len(ids) <= 2 * 2 * len(workers) < 20
+
+
+def test_a_batch_of_one_task_is_committed_by_that_task(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    """It needs no transaction of its own, nor does the query when it is started again."""
+    source, target = topics.new(), topics.new(2)
+    values = [b"%d" % number for number in range(40)]
+    frame = _stream(spark, broker, source, maxOffsetsPerTrigger="10").select("value")
+    for some in (values[:20], values[20:]):
+        topics.put(source, some)
+        query = _start(frame, broker, tmp_path / "c", topic=target)
+        query.awaitTermination()
+        assert _task_ids(broker, query) == []
+    assert values_of(broker.address, target) == sorted(values)
+    assert {record.partition for record in records_of(broker.address, target)} == {0, 1}
+
+
+def test_a_batch_of_one_task_that_is_large_is_committed_as_those_of_several_are(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path
+) -> None:
+    """The transaction of a decision would time out over it."""
+    source, target = topics.new(), topics.new()
+    values = [b"%02d" % number + bytes(100_000) for number in range(15)]
+    topics.put(source, values)
+    query = _start(_stream(spark, broker, source).select("value"), broker, tmp_path / "c", topic=target)
+    query.awaitTermination()
+    assert len(_task_ids(broker, query)) == 1
+    assert values_of(broker.address, target) == values
+
+
+@pytest.mark.parametrize("tasks", [(1, 2), (2, 1), (1, 1)])
+def test_a_batch_that_comes_again_with_another_number_of_tasks_shows_once(
+    spark: SparkSession, broker: BrokerProcess, topics: Topics, tmp_path: Path, tasks: tuple[int, int]
+) -> None:
+    """Its driver died when all was committed but for Spark's own log."""
+    source, target = topics.new(2), topics.new(2)
+    values = [b"%d" % number for number in range(8)]
+    for number, count in enumerate(tasks):
+        for partition in (0, 1):
+            topics.put(source, values[4 * number + 2 * partition :][:2], partition)
+        frame = _stream(spark, broker, source, minPartitions=str(count)).select("value")
+        _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
+        for entry in (tmp_path / "c" / "commits").glob(f"*{number}*"):
+            entry.unlink()
+        assert values_of(broker.address, target) == values[: 4 * (number + 1)]
+    _start(frame, broker, tmp_path / "c", topic=target).awaitTermination()
+    assert values_of(broker.address, target) == values
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])

@@ -2,10 +2,11 @@
 
 Everything proceeds in atomic steps, such as one request that is served; between any two of them anything else may
 happen. Drivers follow Spark's rules: a batch begins when the one before is in the commit log, the log takes each batch
-once, and a failed commit is followed by an abort. Nothing keeps a driver that was given up from going on.
+once, and a failed commit is followed by an abort. Nothing keeps a driver that was given up from going on, nor a task.
+A batch is several tasks or a lone one, and when it comes again it may be the other.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,6 +37,8 @@ from millstream.pipelines.spark.sink.protocol import (
     reusable,
 )
 
+#: How often a lone task is tried whose word does not come.
+LONE_TRIES = 2
 #: Work in atomic steps: each ``yield`` is a moment at which others may act, or at which this one dies.
 Work = Generator[None, None, Any]
 
@@ -75,6 +78,8 @@ class World:
     attempts: int = 0
     workers: int = 0
     lost: set[int] = field(default_factory=set)
+    #: What a lone task goes by.
+    lone_plan: Callable[[int, Sequence[Transaction], Decision | None], Plan] = commit_plan
 
     # Coordinators.
 
@@ -133,15 +138,19 @@ class Keeper:
     is_busy: bool = False
 
 
-def committed(world: World, batch: int, mine: list[Transaction], keeper: Keeper) -> Work:
-    """A batch under the fence of the one before, if it is still there and still this keeper's; else under a new one."""
+def committed(world: World, batch: int, mine: list[Transaction], keeper: Keeper, cargo: Sequence[Part] = ()) -> Work:
+    """A batch under the fence of the one before, if it is still there and still this keeper's; else under a new one.
+
+    ``cargo`` is what a lone task writes in the decision's own transaction.
+    """
+    plan = world.lone_plan if cargo else commit_plan
     if keeper.held is not None and keeper.held.batch == batch - 1:
         try:
-            yield from served(world, commit_plan(batch, mine, keeper.held), keeper)
+            yield from served(world, plan(batch, mine, keeper.held), keeper, cargo)
             return
         except Fenced:
             pass
-    yield from served(world, commit_plan(batch, mine), keeper)
+    yield from served(world, plan(batch, mine, None), keeper, cargo)
 
 
 def released(keeper: Keeper, work: Work) -> Work:
@@ -152,7 +161,7 @@ def released(keeper: Keeper, work: Work) -> Work:
         keeper.is_busy = False
 
 
-def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
+def served(world: World, plan: Plan, keeper: Keeper | None = None, cargo: Sequence[Part] = ()) -> Work:
     """Carry a plan out, one atomic step at a time."""
     keeper = keeper or Keeper()
     answer: Any = None
@@ -184,7 +193,7 @@ def served(world: World, plan: Plan, keeper: Keeper | None = None) -> Work:
                     _check_fence(world, keeper)
             case Decide(decision):
                 keeper.held = None
-                answer = yield from _decided(world, keeper, decision)
+                answer = yield from _decided(world, keeper, decision, cargo)
                 decided = decision
             case Withdraw():
                 answer = None
@@ -228,8 +237,9 @@ def _open_under(world: World, name: str, of: tuple[Transaction, ...]) -> list[Tr
     return [each if each in of else each._replace(is_two_phase=False) for each in ongoing]
 
 
-def _decided(world: World, keeper: Keeper, decision: Decision) -> Work:
-    """A transaction: the record is written, then it counts, if nobody has initialised the same id meanwhile.
+def _decided(world: World, keeper: Keeper, decision: Decision, cargo: Sequence[Part]) -> Work:
+    """A transaction: the record is written, then it counts, if nobody has initialised the same id meanwhile. What else
+    was written in it counts at the same moment.
 
     What was proposed is written already; to write it once more changes nothing.
     """
@@ -237,6 +247,8 @@ def _decided(world: World, keeper: Keeper, decision: Decision) -> Work:
     yield
     _check_fence(world, keeper)
     world.decision = decision
+    world.visible += cargo
+    world.check()
     yield
 
 
@@ -319,12 +331,14 @@ class Driver(Process):
         start: Callable[[Process], None],
         keeper: Callable[[], Keeper],
         retried: set[int],
+        is_lone: Callable[[], bool],
     ) -> None:
         self._world = world
         self.worker = worker
         self._start = start
         self._keeper = keeper
         self._retried = retried
+        self._is_lone = is_lone
         #: Set from outside: the process that commits is taken for dead, though it may go on.
         self.has_lost_commit = False
         super().__init__(self._run())
@@ -333,13 +347,12 @@ class Driver(Process):
         world = self._world
         while world.committed_batch < world.last_batch:
             batch = world.committed_batch + 1
-            world.attempts += 1
-            attempt, mine = world.attempts, []
-            for task in range(world.tasks):
-                if task in self._retried:  # This one writes, and its word is lost: it is run again.
-                    yield from self.worker.write(Part(batch, -attempt, task))
-                mine.append((yield from self.worker.write(Part(batch, attempt, task))))
-            if not (yield from self._hears(partial(committed, world, batch, mine))):
+            if self._is_lone():
+                mine, is_done = [], (yield from self._settled(batch))
+            else:
+                mine = yield from self._written(batch)
+                is_done = yield from self._hears(partial(committed, world, batch, mine))
+            if not is_done:
                 yield from self._hears(partial(served, world, abort_plan(batch, mine)))
                 return
             world.check_committed(batch)
@@ -347,6 +360,25 @@ class Driver(Process):
             if world.committed_batch >= batch:
                 return  # Another driver wrote this entry of the log.
             world.committed_batch = batch
+
+    def _written(self, batch: int) -> Generator[None, None, list[Transaction]]:
+        """The batch by several tasks."""
+        self._world.attempts += 1
+        attempt, mine = self._world.attempts, []
+        for task in range(self._world.tasks):
+            if task in self._retried:  # This one writes, and its word is lost: it is run again.
+                yield from self.worker.write(Part(batch, -attempt, task))
+            mine.append((yield from self.worker.write(Part(batch, attempt, task))))
+        return mine
+
+    def _settled(self, batch: int) -> Work:
+        """The batch by a lone task, which is run again when its word is lost, though it may go on."""
+        for _ in range(LONE_TRIES):
+            self._world.attempts += 1
+            parts = [Part(batch, self._world.attempts, task) for task in range(self._world.tasks)]
+            if (yield from self._hears(partial(committed, self._world, batch, [], cargo=parts))):
+                return True
+        return False
 
     def _hears(self, work: Callable[[Keeper], Work]) -> Work:
         """Whether it was done, as far as this driver is told."""

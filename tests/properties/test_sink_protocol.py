@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,8 @@ from millstream.pipelines.spark.sink.protocol import (
     Decision,
     End,
     Fate,
+    Fence,
+    Plan,
     ReadDecision,
     Standing,
     Transaction,
@@ -47,14 +49,19 @@ class History:
         self.keepers: list[Keeper] = []
         # In some histories one goes far while the others sleep: a zombie is one that wakes up late.
         self._strides = chance.choice(((1,), (1,), (1, 1, 4, 16, 40)))
+        self._lone_share = chance.choice((0.0, 0.5, 1.0))
 
     def start_driver(self) -> Driver:
         """A new driver; it may find the workers of a session that outlived its query."""
         worker = self.idle_workers.pop() if self.idle_workers and self.chance.random() < 0.5 else Worker(self.world)
         retried = {task for task in range(self.world.tasks) if self.chance.random() < 0.2}
-        driver = Driver(self.world, worker, self.processes.append, self._keeper, retried)
+        driver = Driver(self.world, worker, self.processes.append, self._keeper, retried, self._is_lone)
         self.processes.append(driver)
         return driver
+
+    def _is_lone(self) -> bool:
+        """Whether a batch is one task this time."""
+        return self.chance.random() < self._lone_share
 
     def _keeper(self) -> Keeper:
         """One that decided before, for this driver or another, or one that is new."""
@@ -120,6 +127,21 @@ def test_every_batch_is_visible_once_and_whole_whatever_dies(
     for batch in range(1, world.last_batch + 1):
         world.check_committed(batch)
     assert not world.lost
+
+
+def _unread(batch: int, mine: Sequence[Transaction], held: Decision | None = None) -> Plan:
+    """A planted bug: a lone task fences, and does not look what was decided before."""
+    if held is None:
+        yield Fence()
+    yield from commit_plan(batch, mine, held or Decision(batch - 1))
+
+
+def test_a_lone_task_that_does_not_read_the_last_decision_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="mixture of attempts"):
+        for seed in range(200):
+            history = History(World(lone_plan=_unread), random.Random(seed))
+            history.run(400)
+            history.finish()
 
 
 @settings(max_examples=100, deadline=None)
@@ -239,6 +261,28 @@ def _given_up_under_its_fence(world: World) -> list[Process]:
     return [Process(committed(world, 2, mine, keeper)), Process(served(world, abort_plan(2, mine)))]
 
 
+def _lone(world: World, batch: int, keeper: Keeper | None = None) -> Process:
+    """A lone task."""
+    world.attempts += 1
+    return Process(committed(world, batch, [], keeper or Keeper(), [Part(batch, world.attempts, 0)]))
+
+
+def _two_lone_attempts(world: World) -> list[Process]:
+    """A lone task is run again, or speculated on, while its first attempt goes on under the fence that was kept."""
+    return [_lone(world, 2, _kept(world)), _lone(world, 2)]
+
+
+def _lone_and_several(world: World) -> list[Process]:
+    """A batch comes again as several tasks while a lone one of it goes on, or the other way round."""
+    keeper = _kept(world)
+    return [_lone(world, 2, keeper), Process(committed(world, 2, [_open(world, Worker(world), 2)], Keeper()))]
+
+
+def _lone_and_aborted(world: World) -> list[Process]:
+    """The batch is taken back while its lone task goes on: one of them is first, and rows show once or not at all."""
+    return [_lone(world, 2, _kept(world)), Process(served(world, abort_plan(2, [])))]
+
+
 def _aborted_by_another(world: World) -> list[Process]:
     """A driver that failed takes the batch back while another is about to commit it."""
     return [
@@ -264,6 +308,9 @@ def _settled_meanwhile(world: World) -> list[Process]:
         _one_goes_on_under_its_fence,
         _one_takes_ids_again,
         _given_up_under_its_fence,
+        _two_lone_attempts,
+        _lone_and_several,
+        _lone_and_aborted,
         _aborted_by_another,
         _settled_meanwhile,
     ],

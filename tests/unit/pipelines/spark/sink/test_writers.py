@@ -1,10 +1,10 @@
-"""The writers as Spark makes them: what they refuse."""
+"""The writers as Spark makes them: what they refuse, and when there is nothing left to do."""
 
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from millstream.config.setting import SettingError
-from millstream.pipelines.spark.sink.writers import batch_writer, stream_writer
+from millstream.pipelines.spark.sink.writers import Written, batch_writer, stream_writer
 
 GIVEN = {"kafka.bootstrap.servers": "here:9092", "topic": "orders"}
 COLUMNS = StructType([StructField("value", BinaryType())])
@@ -17,3 +17,13 @@ def test_a_stream_does_not_go_by_the_name_of_an_application() -> None:
         stream_writer(named, COLUMNS, False)
     batch_writer(named, COLUMNS, False)
     stream_writer(GIVEN, COLUMNS, False)
+
+
+def test_of_a_batch_that_its_task_has_committed_nothing_is_left_to_do() -> None:
+    """Nor is anybody asked: there is no broker here."""
+    writer = stream_writer(GIVEN, COLUMNS, False)
+    settled = Written("q", None, 3, 300, is_settled=True)
+    writer.commit([settled], 7)
+    writer.abort([settled], 7)
+    with pytest.raises(AssertionError):
+        writer.commit([settled, Written("q", None, 0, 0)], 7)

@@ -1,0 +1,140 @@
+"""The desk at which tasks ask whether they are alone: real sockets, and stages that need no Spark."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from millstream.model.clock import SystemClock
+from millstream.pipelines.spark.stages import LOOKS, NOTES_MAX, Answer, Desk, DeskLine, DeskServer, SparkStages, Stage
+
+STAGES = {1: Stage(1, 0), 2: Stage(2, 0), 3: Stage(1, 1), 4: Stage(1, 0)}
+HERE = "127.0.0.1"
+
+
+@pytest.fixture
+def server() -> DeskServer:
+    return DeskServer(Desk(STAGES.get), HERE)
+
+
+@pytest.fixture
+def line(server: DeskServer) -> Iterator[DeskLine]:
+    made = DeskLine(server.address(HERE), SystemClock())
+    yield made
+    made.close()
+
+
+def _asked(line: DeskLine, stage: int, name: str = "q") -> Answer:
+    line.ask(stage, name)
+    return line.answer()
+
+
+def test_a_stage_is_lone_that_was_one_task_from_its_first_attempt_on(line: DeskLine) -> None:
+    """A later attempt has only those tasks that are to be run again."""
+    assert {stage: _asked(line, stage).is_lone for stage in (1, 2, 3, 99)} == {1: True, 2: False, 3: False, 99: False}
+
+
+def test_a_note_is_for_one_lone_task_of_its_name_in_whatever_process(server: DeskServer, line: DeskLine) -> None:
+    other = DeskLine(server.address(HERE), SystemClock())
+    line.leave("q", [7, 3, 12])
+    line.leave("q", [7, 4, 13])
+    assert not _asked(line, 2).is_lone
+    assert _asked(other, 1, "another") == Answer(True, None)
+    assert _asked(other, 1) == Answer(True, [7, 4, 13])
+    assert _asked(line, 1) == Answer(True, None), "it was given away"
+    other.close()
+
+
+def test_notes_are_kept_for_so_many_names_and_no_more() -> None:
+    desk = Desk(STAGES.get)
+    for number in range(NOTES_MAX + 1):
+        desk.leave(f"q{number}", number)
+    assert desk.ask(1, "q0").note is None
+    assert desk.ask(1, "q1").note == 1
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(line: DeskLine) -> None:
+    line.ask(1, "q")
+    line.ask(2, "q")
+    assert not line.answer().is_lone
+    assert not line.answer().is_lone, "nothing was asked"
+
+
+def test_without_a_desk_nobody_is_told_to_be_alone() -> None:
+    with socket.create_server((HERE, 0)) as gone:
+        port = gone.getsockname()[1]
+    line = DeskLine(f"word@{HERE}:{port}", SystemClock())
+    assert _asked(line, 1) == Answer(False)
+    line.leave("q", [1])
+    assert _asked(line, 1) == Answer(False)
+
+
+def test_a_desk_that_does_not_answer_is_not_waited_for() -> None:
+    with socket.create_server((HERE, 0)) as silent:
+        line = DeskLine(f"word@{HERE}:{silent.getsockname()[1]}", SystemClock())
+        assert _asked(line, 1) == Answer(False)
+        line.close()
+
+
+@pytest.mark.parametrize("said", [b'wrong\n{"stage": 1, "name": "q"}\n', b'{"stage": 1, "name": "q"}\n', b"x" * 80_000])
+def test_strangers_get_no_answer(server: DeskServer, line: DeskLine, said: bytes) -> None:
+    with socket.create_connection((HERE, server.port), 5) as stranger:
+        try:
+            stranger.sendall(said)
+            assert stranger.recv(100) == b""
+        except ConnectionError:
+            pass  # It has hung up while we were speaking.
+    assert _asked(line, 1).is_lone
+
+
+def test_nonsense_ends_its_own_line_only(server: DeskServer, line: DeskLine) -> None:
+    token = server.address(HERE).partition("@")[0].encode()
+    for nonsense in (b"no json", b"[]", b"{}", b'{"stage": 1}'):
+        with socket.create_connection((HERE, server.port), 5) as other:
+            other.sendall(token + b"\n" + nonsense + b"\n")
+            assert other.recv(100) == b""
+    assert _asked(line, 1).is_lone
+
+
+def test_a_line_that_broke_is_made_anew(server: DeskServer, line: DeskLine) -> None:
+    assert _asked(line, 1).is_lone
+    line.close()
+    assert _asked(line, 1).is_lone
+
+
+class _Java:
+    """Spark's tracker, which knows of a stage when it was asked for a while."""
+
+    def __init__(self, unknown_for: int) -> None:
+        self.asked = 0
+        self._unknown_for = unknown_for
+
+    def getStageInfo(self, number: int) -> "_Java | None":  # noqa: N802
+        self.asked += 1
+        return self if self.asked > self._unknown_for else None
+
+    def numTasks(self) -> int:  # noqa: N802
+        return 1
+
+    def currentAttemptId(self) -> int:  # noqa: N802
+        return 0
+
+
+@pytest.mark.parametrize(("unknown_for", "found"), [(0, Stage(1, 0)), (3, Stage(1, 0)), (LOOKS, None)])
+def test_a_stage_that_spark_has_not_told_of_yet_is_looked_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, unknown_for: int, found: Stage | None
+) -> None:
+    pauses: list[float] = []
+    stages, java = SparkStages(pauses.append), _Java(unknown_for)
+    monkeypatch.setattr(stages, "_java_tracker", lambda: java)
+    assert stages.stage(5) == found
+    assert len(pauses) == unknown_for
+
+
+def test_without_spark_there_is_no_stage() -> None:
+    def no_spark() -> None:
+        raise RuntimeError("it is gone")
+
+    stages = SparkStages()
+    stages._java_tracker = no_spark  # type: ignore[method-assign]
+    assert stages.stage(5) is None
