@@ -15,8 +15,8 @@ from millstream.client.producing import ProducerId, init_producer_id, standings
 from millstream.client.transactions import fence
 from millstream.model.clock import SystemClock
 from millstream.pipelines.spark.sink import coordinator, process
-from millstream.pipelines.spark.sink.coordinator import free_ids, standing_of
-from millstream.pipelines.spark.sink.lone import LoneTask
+from millstream.pipelines.spark.sink.coordinator import Decisions, Driver, free_ids, standing_of
+from millstream.pipelines.spark.sink.lone import LoneTask, NotAlone
 from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
 from millstream.pipelines.spark.sink.process import SinkProcess, sink_process
 from millstream.pipelines.spark.sink.protocol import (
@@ -33,7 +33,6 @@ from millstream.pipelines.spark.sink.protocol import (
     fate_of,
 )
 from millstream.pipelines.spark.sink.routing import RowError
-from millstream.pipelines.spark.sink.sending import Sending
 from millstream.pipelines.spark.sink.tasks import Done, Layout, write_rows
 from millstream.pipelines.spark.sink.writers import Written, stream_writer
 from tests.compatibility import apache_kafka
@@ -82,13 +81,18 @@ class Sink:
         """What a driver does that dies over the end of the batch."""
         self.process.run(self.process.driver(self.query).carry_out(_up_to_decision(commit_plan(batch, mine))))
 
-    def settle(self, batch: int, *values: bytes, by: SinkProcess | None = None) -> Done:
+    def settle(self, batch: int, *values: bytes, by: SinkProcess | None = None, is_alone: bool = True) -> Done:
         """What a lone task does."""
         here, chunk = by or self.process, None
         if values:
             rows = pa.table({"key": pa.array(values), "value": pa.array(values)})
             chunk = LAYOUT.chunk(rows, has_topic=True)
-        return here.run(LoneTask(here, self.options, chunk, 0).commit(self.query, batch))
+        return here.run(LoneTask(here, self.options, chunk, 0, lambda: is_alone).commit(self.query, batch))
+
+    def rival(self) -> Driver:
+        """Another driver of the query, on the same connections."""
+        coordinators = self.process.coordinators
+        return Driver(coordinators, Decisions(coordinators, self.options.decisions_topic), self.query, SystemClock())
 
     def abort(self, batch: int, *mine: Transaction) -> None:
         self.process.run(self.process.driver(self.query).carry_out(abort_plan(batch, mine)))
@@ -431,7 +435,7 @@ def test_the_fence_goes_from_one_process_to_the_next(
         processes[(batch + 1) % 2].driver(sink.query).resume(held)
     assert len(fences) == 1
     sink.commit(4, sink.write(b"4", batch=4))
-    assert another.driver(sink.query).released() is None, "a decision of several is not handed on"
+    assert sink.process.driver(sink.query).released() is None, "a decision of several is not handed on"
     assert sink.values() == [b"%d" % batch for batch in range(5)]
 
 
@@ -442,36 +446,41 @@ def test_a_lone_task_under_a_fence_that_was_taken_away_writes_its_rows_once(
     sink.settle(0, b"a")
     another.run(another.driver(sink.query).carry_out(abort_plan(1, ())))
     assert sink.settle(1, b"b").records == 1
-    fences = _noted_fences(monkeypatch)
-    decide = coordinator.Driver._decide
+    driver, rival = sink.process.driver(sink.query), sink.rival()
+    decide = driver._decide
+    sent: list[Decide] = []
 
-    async def late(driver: coordinator.Driver, step: Decide) -> None:
-        if not fences:
-            await another.driver(sink.query).carry_out(abort_plan(2, ()))
-        await decide(driver, step)
+    async def late(step: Decide) -> None:
+        if not sent:
+            await rival.carry_out(abort_plan(2, ()))
+        sent.append(step)
+        await decide(step)
 
-    driver = sink.process.driver(sink.query)
-    monkeypatch.setitem(driver._steps, Decide, lambda step: late(driver, step))  # type: ignore[arg-type]
+    monkeypatch.setattr(driver, "_steps", {**driver._steps, Decide: late})
     sink.settle(2, b"c")
-    assert len(fences) == 2
+    assert len(sent) == 2
     assert sink.values() == [b"a", b"b", b"c"]
 
 
-def test_a_lone_task_that_fails_takes_back_what_it_wrote(sink: Sink) -> None:
+def test_a_lone_task_that_fails_takes_back_what_it_wrote(address: str) -> None:
     """At once: readers would wait for the decision's time-out."""
+    sink = Sink(address, **{"kafka.max.request.size": str(16 * 1024 * 1024)})
     sink.settle(0, b"a")
-    driver = sink.process.driver(sink.query)
-    task = LoneTask(sink.process, sink.options, None, 0)
+    with pytest.raises(RowError, match=r"larger than topic .* takes"):
+        sink.settle(1, b"b", bytes(4 * 1024 * 1024))
+    name = f"millstream-sink-decisions/{sink.query}"
+    found = sink.process.run(standings(sink.process.coordinators, [name]))[name]
+    assert found.state in {"PrepareAbort", "CompleteAbort"}
+    sink.settle(1, b"c")
+    assert sink.values() == [b"a", b"c"]
 
-    async def fails(producer: ProducerId, transactional_id: str) -> None:
-        task._chunk = LAYOUT.chunk(pa.table({"key": pa.array([b"b"]), "value": pa.array([b"b"])}), has_topic=True)
-        await task._send(Sending(producer, transactional_id, 0), {sink.topic: 2})
-        raise RowError("the next one cannot be written")
 
-    with pytest.raises(RowError):
-        sink.process.run(driver.commit_with(1, fails))
-    rows = sink.process.run(standings(sink.process.coordinators, [driver._decision_id]))
-    assert rows[driver._decision_id].state == "CompleteAbort"
-    assert sink.values() == [b"a"]
-    sink.settle(1, b"b")
-    assert sink.values() == [b"a", b"b"]
+def test_a_task_that_was_taken_for_a_lone_one_leaves_its_batch_to_others(sink: Sink) -> None:
+    """It hears of them when its rows are written, or not written, for the batch was decided before."""
+    for batch in range(2):
+        with pytest.raises(NotAlone):
+            sink.settle(batch, b"%d" % batch, is_alone=False)
+        sink.commit(batch, sink.write(b"%d" % batch))
+        with pytest.raises(NotAlone):
+            sink.settle(batch, b"%d" % batch, is_alone=False)
+    assert sink.values() == [b"0", b"1"]

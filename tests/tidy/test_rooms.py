@@ -125,7 +125,7 @@ REACHING = {
     # The last two for locks alone.
     "threading": (
         *("cli/watching.py", "client/application/*.py", "pipelines/connect/beside.py", "pipelines/mirror/beside.py"),
-        *("pipelines/spark/ahead.py",),
+        *("pipelines/spark/ahead.py", "pipelines/spark/stages.py"),
         *("registry/zookeeper/*.py", "storage/directory.py"),
     ),
     "subprocess": ("cli/cluster/*.py",),

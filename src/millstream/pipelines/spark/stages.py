@@ -11,8 +11,7 @@ import secrets
 import selectors
 import socket
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -24,11 +23,12 @@ from millstream.model.clock import Clock, SystemClock
 #: Spark passes the settings of a session whose names begin like this to every task as local properties, whichever
 #: thread its query was started by.
 PROPERTY = "spark.millstream.stages"
-#: What a task waits for its answer; as a rule its rows take longer.
-ANSWER_S = 0.02
-#: What a worker waits for a line, and for how long it does not try again when it got none.
+#: What a task waits for an answer, which takes a millisecond or two as a rule.
+ANSWER_S = 0.05
+#: What a worker waits for a line, and for how long it does not try again when it got none, or no answer.
 CONNECT_S = 0.1
 UNREACHED_S = 10.0
+UNANSWERED_S = 1.0
 #: Spark tells of a stage a moment after its tasks have begun. It is looked for so often, with so much time between.
 LOOKS = 8
 LOOK_S = 0.0005
@@ -51,43 +51,40 @@ class Stage(NamedTuple):
         return self.tasks == 1 and self.attempt == 0
 
 
-class Answer(NamedTuple):
-    """Whether a task is alone in its stage; and what the last one that was, of the same name, has left for it."""
-
-    is_lone: bool
-    note: Any = None
-
-
 class Desk:
-    """What is known at the desk. ``stage_of`` is asked for a stage, and gives None where it knows of none.
-
-    A note is given to one task only, whatever becomes of that task and of the answer.
-    """
+    """What is known at the desk. ``stage_of`` is asked for a stage, and gives None where it knows of none."""
 
     def __init__(self, stage_of: Callable[[int], Stage | None]) -> None:
         self._stage_of = stage_of
         self._notes: dict[str, Any] = {}
 
-    def ask(self, stage: int, name: str) -> Answer:
+    def is_lone(self, stage: int) -> bool:
+        """Whether all of the stage is one task."""
         found = self._stage_of(stage)
-        if found is None or not found.is_lone:
-            return Answer(False)
-        return Answer(True, self._notes.pop(name, None))
+        return found is not None and found.is_lone
 
     def leave(self, name: str, note: Any) -> None:
-        """Keep a note for the next lone task of this name, in place of any other."""
+        """Keep a note for the next task of this name, in place of any other."""
         self._notes.pop(name, None)
         self._notes[name] = note
         if len(self._notes) > NOTES_MAX:
             del self._notes[next(iter(self._notes))]
 
-    def served(self, line: bytes) -> bytes:
-        """What is answered to a line; ValueError, KeyError or TypeError where it is none of ours."""
+    def note(self, name: str) -> Any:
+        """What was left for a task of this name; to one task only, whatever becomes of that task and of the answer."""
+        return self._notes.pop(name, None)
+
+    def served(self, line: bytes) -> Iterator[bytes]:
+        """What is answered to a line; ValueError, KeyError or TypeError where it is none of ours.
+
+        A task is given its note at once, and Spark is asked then.
+        """
         told = json.loads(line)
         if "note" in told:
             self.leave(told["name"], told["note"])
-            return b""
-        return json.dumps(self.ask(told["stage"], told["name"])).encode() + b"\n"
+            return
+        yield json.dumps(self.note(told["name"])).encode() + b"\n"
+        yield json.dumps(self.is_lone(told["stage"])).encode() + b"\n"
 
 
 class DeskServer:
@@ -142,8 +139,9 @@ class DeskServer:
                 if not hmac.compare_digest(line, self._token.encode()):
                     raise ValueError("a stranger")
                 caller.is_known = True
-            elif answer := self._desk.served(line):
-                connection.sendall(answer)  # A few bytes, to one who waits for them.
+            else:
+                for answer in self._desk.served(line):
+                    connection.sendall(answer)  # A few bytes, to one who waits for them.
 
 
 class _Caller:
@@ -164,41 +162,55 @@ class DeskLine:
         self._clock = clock
         self._socket: socket.socket | None = None
         self._not_before_s = 0.0
-        self._is_asked = False
+        self._received = b""
+        #: How many answers are to come.
+        self._owed = 0
+        self._is_lone = False
 
     def ask(self, stage: int, name: str) -> None:
-        """Begin to ask whether the stage is one task."""
-        self._is_asked = self._sent({"stage": stage, "name": name})
+        """Begin to ask for a note that was left under this name, and whether the stage is one task."""
+        while self._owed:  # By a task that did not wait for them.
+            self._answer()
+        self._is_lone = False
+        if self._sent({"stage": stage, "name": name}):
+            self._owed = 2
 
-    def answer(self) -> Answer:
-        """What was asked last; a line on which no answer comes is given up, for it would come too late."""
-        if self._socket is None or not self._is_asked:
-            return Answer(False)
-        self._is_asked = False
+    def note(self) -> Any:
+        """What was left for the task that asked last; None where that is nothing."""
+        return self._answer() if self._owed == 2 else None
+
+    def is_lone(self) -> bool:
+        """Whether it is alone, as far as is known."""
+        while self._owed:
+            self._is_lone = self._answer() is True
+        return self._is_lone
+
+    def _answer(self) -> Any:
+        """The next answer; a line on which none comes is given up, for it would come too late."""
         try:
-            received = b""
-            while not received.endswith(b"\n"):
-                if not (more := self._socket.recv(_RECEIVE_BYTES)):
+            while b"\n" not in self._received:
+                if self._socket is None or not (more := self._socket.recv(_RECEIVE_BYTES)):
                     raise ConnectionResetError
-                received += more
-            return Answer(*json.loads(received))
-        except (OSError, ValueError, TypeError):
+                self._received += more
+            line, self._received = self._received.split(b"\n", 1)
+            self._owed -= 1
+            return json.loads(line)
+        except (OSError, ValueError):
             self.close()
-            return Answer(False)
+            self._not_before_s = self._clock.monotonic_s() + UNANSWERED_S
+            return None
 
     def leave(self, name: str, note: Any) -> None:
-        """Leave a note for the next lone task of this name; it may get lost."""
+        """Leave a note for the next task that asks under this name; it may get lost."""
         self._sent({"name": name, "note": note})
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        self._is_asked = False
+        self._received, self._owed = b"", 0
 
     def _sent(self, told: dict[str, Any]) -> bool:
-        if self._is_asked:  # By a task that did not wait for the answer: it must not be taken for another.
-            self.close()
         try:
             if self._socket is None:
                 self._socket = self._connected()
@@ -236,8 +248,8 @@ def desk_line(address: str) -> DeskLine:
 class SparkStages:
     """The stages of whatever Spark runs in this process."""
 
-    def __init__(self, pause: Callable[[float], None] = time.sleep) -> None:
-        self._pause = pause
+    def __init__(self, pause: Callable[[float], object] | None = None) -> None:
+        self._pause = pause or threading.Event().wait
         self._context: SparkContext | None = None
         self._tracker: Any = None
 
@@ -266,7 +278,7 @@ def open_desk(spark: SparkSession) -> None:
     context = spark.sparkContext
     conf = context.getConf()
     host = bound = "127.0.0.1"
-    if not context.master.startswith("local"):
+    if not (context.master or "").startswith("local"):
         host = conf.get("spark.driver.host") or host
         bound = conf.get("spark.driver.bindAddress") or host
     with suppress(OSError):

@@ -2,11 +2,21 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from millstream.model.clock import SystemClock
-from millstream.pipelines.spark.stages import LOOKS, NOTES_MAX, Answer, Desk, DeskLine, DeskServer, SparkStages, Stage
+from millstream.pipelines.spark.stages import (
+    LOOKS,
+    NOTES_MAX,
+    UNANSWERED_S,
+    Desk,
+    DeskLine,
+    DeskServer,
+    SparkStages,
+    Stage,
+)
 
 STAGES = {1: Stage(1, 0), 2: Stage(2, 0), 3: Stage(1, 1), 4: Stage(1, 0)}
 HERE = "127.0.0.1"
@@ -24,24 +34,27 @@ def line(server: DeskServer) -> Iterator[DeskLine]:
     made.close()
 
 
-def _asked(line: DeskLine, stage: int, name: str = "q") -> Answer:
+def _asked(line: DeskLine, stage: int, name: str = "q") -> tuple[Any, bool]:
+    """The note, and whether it is lone."""
     line.ask(stage, name)
-    return line.answer()
+    return line.note(), line.is_lone()
 
 
 def test_a_stage_is_lone_that_was_one_task_from_its_first_attempt_on(line: DeskLine) -> None:
     """A later attempt has only those tasks that are to be run again."""
-    assert {stage: _asked(line, stage).is_lone for stage in (1, 2, 3, 99)} == {1: True, 2: False, 3: False, 99: False}
+    assert [_asked(line, stage)[1] for stage in (1, 2, 3, 99, 1)] == [True, False, False, False, True]
+    assert line.is_lone(), "and once more"
 
 
-def test_a_note_is_for_one_lone_task_of_its_name_in_whatever_process(server: DeskServer, line: DeskLine) -> None:
+def test_a_note_is_for_one_task_of_its_name_in_whatever_process(server: DeskServer, line: DeskLine) -> None:
     other = DeskLine(server.address(HERE), SystemClock())
     line.leave("q", [7, 3, 12])
     line.leave("q", [7, 4, 13])
-    assert not _asked(line, 2).is_lone
-    assert _asked(other, 1, "another") == Answer(True, None)
-    assert _asked(other, 1) == Answer(True, [7, 4, 13])
-    assert _asked(line, 1) == Answer(True, None), "it was given away"
+    line.ask(1, "q-0")
+    assert line.is_lone(), "by now it was heard"
+    assert _asked(other, 1, "another") == (None, True)
+    assert _asked(other, 1) == ([7, 4, 13], True)
+    assert _asked(line, 1) == (None, True), "it was given away"
     other.close()
 
 
@@ -49,30 +62,54 @@ def test_notes_are_kept_for_so_many_names_and_no_more() -> None:
     desk = Desk(STAGES.get)
     for number in range(NOTES_MAX + 1):
         desk.leave(f"q{number}", number)
-    assert desk.ask(1, "q0").note is None
-    assert desk.ask(1, "q1").note == 1
+    assert desk.note("q0") is None
+    assert desk.note("q1") == 1
 
 
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(line: DeskLine) -> None:
     line.ask(1, "q")
     line.ask(2, "q")
-    assert not line.answer().is_lone
-    assert not line.answer().is_lone, "nothing was asked"
+    assert not line.is_lone()
+    line.ask(1, "q")
+    assert line.note() is None
+    assert _asked(line, 2) == (None, False)
+    assert line.note() is None, "nothing was asked"
 
 
 def test_without_a_desk_nobody_is_told_to_be_alone() -> None:
     with socket.create_server((HERE, 0)) as gone:
         port = gone.getsockname()[1]
     line = DeskLine(f"word@{HERE}:{port}", SystemClock())
-    assert _asked(line, 1) == Answer(False)
+    assert _asked(line, 1) == (None, False)
     line.leave("q", [1])
-    assert _asked(line, 1) == Answer(False)
+    assert _asked(line, 1) == (None, False)
 
 
-def test_a_desk_that_does_not_answer_is_not_waited_for() -> None:
+class _Clock(SystemClock):
+    """A clock that stands still."""
+
+    now_s = 1_000.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+def test_a_desk_that_does_not_answer_is_left_alone_for_a_while() -> None:
     with socket.create_server((HERE, 0)) as silent:
-        line = DeskLine(f"word@{HERE}:{silent.getsockname()[1]}", SystemClock())
-        assert _asked(line, 1) == Answer(False)
+        clock = _Clock()
+        line = DeskLine(f"word@{HERE}:{silent.getsockname()[1]}", clock)
+        assert _asked(line, 1) == (None, False)
+        silent.accept()[0].close()
+        silent.settimeout(0)
+        for passed_s in (0.0, UNANSWERED_S / 2):
+            clock.now_s += passed_s
+            assert _asked(line, 1) == (None, False)
+            with pytest.raises(BlockingIOError):
+                silent.accept()
+        clock.now_s += UNANSWERED_S
+        line.ask(1, "q")
+        silent.settimeout(10)
+        silent.accept()[0].close()
         line.close()
 
 
@@ -84,7 +121,7 @@ def test_strangers_get_no_answer(server: DeskServer, line: DeskLine, said: bytes
             assert stranger.recv(100) == b""
         except ConnectionError:
             pass  # It has hung up while we were speaking.
-    assert _asked(line, 1).is_lone
+    assert _asked(line, 1)[1]
 
 
 def test_nonsense_ends_its_own_line_only(server: DeskServer, line: DeskLine) -> None:
@@ -93,13 +130,13 @@ def test_nonsense_ends_its_own_line_only(server: DeskServer, line: DeskLine) -> 
         with socket.create_connection((HERE, server.port), 5) as other:
             other.sendall(token + b"\n" + nonsense + b"\n")
             assert other.recv(100) == b""
-    assert _asked(line, 1).is_lone
+    assert _asked(line, 1)[1]
 
 
 def test_a_line_that_broke_is_made_anew(server: DeskServer, line: DeskLine) -> None:
-    assert _asked(line, 1).is_lone
+    assert _asked(line, 1)[1]
     line.close()
-    assert _asked(line, 1).is_lone
+    assert _asked(line, 1)[1]
 
 
 class _Java:

@@ -353,8 +353,8 @@ class Driver:
         return tuple(found)
 
     async def _propose(self, step: Propose) -> tuple[Transaction, ...]:
-        found, written = await asyncio.gather(
-            self._found_beside(step), self._write(encoded(step.decision)), return_exceptions=True
+        written, found = await asyncio.gather(
+            self._write(encoded(step.decision)), self._found_beside(step), return_exceptions=True
         )
         for failure in (written, found):
             if isinstance(failure, BaseException):
@@ -387,9 +387,8 @@ class Driver:
         assert self._producer is not None, "a decision comes after the fence"
         producer, self._producer, self._held = self._producer, None, None
         self._proposer = producer
-        parts = [self._write_record(value, producer)]
-        if self._cargo is not None:
-            parts.append(self._cargo(producer, self._decision_id))
+        cargo = [] if self._cargo is None else [self._cargo(producer, self._decision_id)]
+        parts = [*cargo, self._write_record(value, producer)]
         # Nothing is under way any more when this fails, so that it can be taken back.
         for outcome in await asyncio.gather(*parts, return_exceptions=True):
             if isinstance(outcome, BaseException):

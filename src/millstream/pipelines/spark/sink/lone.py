@@ -1,11 +1,13 @@
 """A task that is all of its batch: its rows and the decision for them are one transaction, which it commits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
 from millstream.client.producing import ProducerId
+from millstream.pipelines.spark.sink.coordinator import Held
 from millstream.pipelines.spark.sink.options import SinkOptions
 from millstream.pipelines.spark.sink.process import SinkProcess
 from millstream.pipelines.spark.sink.routing import Chunk, Router
@@ -35,26 +37,59 @@ def can_go_with_decision(options: SinkOptions, chunk: Chunk) -> bool:
     return options.decisions_topic not in chunk.topics(options.topic)
 
 
-class LoneTask:
-    """Commits a batch that is nothing but ``chunk``; that is None where it has no rows."""
+def note_of(held: Held) -> list[int]:
+    """A fence as a note to the next lone task."""
+    return [*held.producer, held.batch]
 
-    def __init__(self, here: SinkProcess, options: SinkOptions, chunk: Chunk | None, first: int) -> None:
+
+def held_of(note: Any) -> Held | None:
+    """The fence of a note; None where it is none, or not ours."""
+    try:
+        producer_id, epoch, batch = map(int, note)
+    except (TypeError, ValueError):
+        return None
+    return Held(ProducerId(producer_id, epoch), batch)
+
+
+class NotAlone(Exception):
+    """The batch has other tasks: it is to be written the way of those, and nothing of it was decided here."""
+
+
+class LoneTask:
+    """Commits a batch that is nothing but ``chunk``; that is None where it has no rows.
+
+    ``is_alone`` tells whether it is, and may wait for that: it is asked when the rows are written and do not count yet.
+    """
+
+    def __init__(
+        self, here: SinkProcess, options: SinkOptions, chunk: Chunk | None, first: int, is_alone: Callable[[], bool]
+    ) -> None:
         self._here = here
         self._options = options
         self._chunk = chunk
         self._first = first
+        self._is_alone = is_alone
         self._sender: Sender | None = None
 
     async def commit(self, query: str, batch: int) -> Done:
-        """Have the batch decided and carried out, with these rows or, if it was decided before, without them."""
+        """Have the batch decided and carried out, with these rows or, if it was decided before, without them.
+
+        NotAlone where that is not for this task to do.
+        """
         counts = {} if self._chunk is None else await partition_counts(self._here, self._options, self._chunk)
 
         async def send(producer: ProducerId, transactional_id: str) -> None:
             await self._send(Sending(producer, transactional_id, self._options.compression), counts)
+            self._check_alone()
 
         await self._here.driver(query).commit_with(batch, send)
+        self._check_alone()  # Nothing was sent, perhaps.
         sender = self._sender
         return Done(None, sender.records if sender else 0, sender.size_bytes if sender else 0, is_settled=True)
+
+    def _check_alone(self) -> None:
+        if not self._is_alone():
+            raise NotAlone
 
     async def _send(self, sending: Sending, counts: dict[str, int]) -> None:
         if self._chunk is None:

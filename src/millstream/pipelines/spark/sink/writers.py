@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -12,12 +11,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from millstream.client.producing import ProducerId
 from millstream.config.setting import SettingError
 from millstream.pipelines.spark.checkpoint import query_id as query_id_of
 from millstream.pipelines.spark.options import refuse
 from millstream.pipelines.spark.sink.coordinator import Driver, Held
-from millstream.pipelines.spark.sink.lone import LoneTask, can_go_with_decision, in_hand
+from millstream.pipelines.spark.sink.lone import LoneTask, NotAlone, can_go_with_decision, held_of, in_hand, note_of
 from millstream.pipelines.spark.sink.options import APP_ID, SinkOptions, check_schema, sink_options
 from millstream.pipelines.spark.sink.process import sink_process
 from millstream.pipelines.spark.sink.protocol import BatchOutdated, Transaction, abort_plan
@@ -187,11 +185,11 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         line = self._asked(query)
         if line is not None:
             held, rows = in_hand(rows)
-            answer = line.answer()
-            if held is not None and answer.is_lone:
-                task = self._lone_task(held)
-                if task is not None:
-                    return self._settle(query, task, line, answer.note)
+            fence = held_of(line.note())
+            # Where the batch before was a lone task's, this is likely one too, and hears it while its rows are written.
+            if held is not None and (fence is not None or line.is_lone()):
+                with suppress(NotAlone):
+                    return self._settle(query, held, line, fence)
         return super()._write(query, rows, is_two_phase=is_two_phase, batch=batch)
 
     def _asked(self, query: str) -> DeskLine | None:
@@ -206,25 +204,20 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         line.ask(context.stageId(), query)
         return line
 
-    def _lone_task(self, held: list[pa.RecordBatch]) -> LoneTask | None:
-        _, first = _micro_batch()
+    def _settle(self, query: str, held: list[pa.RecordBatch], line: DeskLine, fence: Held | None) -> Written:
+        """Commit the batch, under the fence of the one before if that was left here, and leave it for the next."""
         here, chunk = sink_process(self.options), None
         if any(batch.num_rows for batch in held):
             chunk = self.layout.chunk(pa.Table.from_batches(held), has_topic=bool(self.options.topic))
             if not can_go_with_decision(self.options, chunk):
-                return None
-        return LoneTask(here, self.options, chunk, first)
-
-    def _settle(self, query: str, task: LoneTask, line: DeskLine, note: Any) -> Written:
-        """Commit the batch, under the fence of the one before if that was left here, and leave it for the next."""
-        here = sink_process(self.options)
+                raise NotAlone
         driver = here.driver(query)
-        if note is not None:
-            driver.resume(Held(ProducerId(note[0], note[1]), note[2]))
-        number, _ = _micro_batch()
-        done = here.run(task.commit(query, number))
+        if fence is not None:
+            driver.resume(fence)
+        number, first = _micro_batch()
+        done = here.run(LoneTask(here, self.options, chunk, first, line.is_lone).commit(query, number))
         if released := driver.released():
-            line.leave(query, [*released.producer, released.batch])
+            line.leave(query, note_of(released))
         return Written(query, *done)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

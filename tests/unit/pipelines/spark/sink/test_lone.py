@@ -3,8 +3,10 @@
 import pyarrow as pa
 import pytest
 
+from millstream.client.producing import ProducerId
+from millstream.pipelines.spark.sink.coordinator import Held
 from millstream.pipelines.spark.sink.encoding import Rows
-from millstream.pipelines.spark.sink.lone import can_go_with_decision, in_hand
+from millstream.pipelines.spark.sink.lone import can_go_with_decision, held_of, in_hand, note_of
 from millstream.pipelines.spark.sink.options import sink_options
 from millstream.pipelines.spark.sink.routing import Chunk
 
@@ -30,3 +32,9 @@ def test_nothing_goes_with_a_decision_into_the_topic_of_decisions() -> None:
     assert can_go_with_decision(sink_options({**GIVEN, "decisionsTopic": "mine"}), named)
     assert can_go_with_decision(sink_options({**GIVEN, "topic": "orders"}), Chunk(values))
     assert not can_go_with_decision(sink_options({**GIVEN, "topic": "mine", "decisionsTopic": "mine"}), Chunk(values))
+
+
+def test_a_fence_is_read_from_a_note_as_it_was_written_and_from_nothing_else() -> None:
+    held = Held(ProducerId(7, 3), 12)
+    assert held_of(note_of(held)) == held
+    assert [held_of(note) for note in (None, [], [1, 2], {"a": 1}, ["x", 1, 2], 5)] == [None] * 6
