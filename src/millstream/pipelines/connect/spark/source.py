@@ -188,6 +188,9 @@ class Noted(Written):
 class Writer(StreamWriter):
     """The exactly-once sink of topics, under the connector's own name; it notes which topics there are."""
 
+    #: Once a connector is settled nothing of it may come, for its offsets may be others then.
+    may_settle = False
+
     def __init__(self, job: Job, options: MutableMapping[str, str], schema: StructType) -> None:
         super().__init__({**options, "kafka.bootstrap.servers": job.bootstrap}, schema)
         self._job = job

@@ -171,6 +171,10 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
 class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query."""
 
+    #: Whether a task may commit a batch that it is all of. One that Spark gave up may do so as long as it lives, which
+    #: whoever runs the query again finds and follows.
+    may_settle = True
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
@@ -195,7 +199,7 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     def _asked(self, query: str) -> DeskLine | None:
         """Where it was asked whether this task is alone; None where it is not, or nobody could tell."""
         context = TaskContext.get()
-        if context is None or not self.options.is_exactly_once or context.partitionId():
+        if context is None or context.partitionId() or not (self.may_settle and self.options.is_exactly_once):
             return None
         address = context.getLocalProperty(PROPERTY)
         if not address:
