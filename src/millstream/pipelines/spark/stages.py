@@ -52,15 +52,17 @@ class Stage(NamedTuple):
 
 
 class Desk:
-    """What is known at the desk. ``stage_of`` is asked for a stage, and gives None where it knows of none."""
+    """What is known at the desk. ``stage_of`` is asked for a stage of an application, and gives None where it knows of
+    none: another that this process runs later has stages of the same numbers.
+    """
 
-    def __init__(self, stage_of: Callable[[int], Stage | None]) -> None:
+    def __init__(self, stage_of: Callable[[str, int], Stage | None]) -> None:
         self._stage_of = stage_of
         self._notes: dict[str, Any] = {}
 
-    def is_lone(self, stage: int) -> bool:
+    def is_lone(self, application: str, stage: int) -> bool:
         """Whether all of the stage is one task."""
-        found = self._stage_of(stage)
+        found = self._stage_of(application, stage)
         return found is not None and found.is_lone
 
     def leave(self, name: str, note: Any) -> None:
@@ -84,7 +86,7 @@ class Desk:
             self.leave(told["name"], told["note"])
             return
         yield json.dumps(self.note(told["name"])).encode() + b"\n"
-        yield json.dumps(self.is_lone(told["stage"])).encode() + b"\n"
+        yield json.dumps(self.is_lone(told["application"], told["stage"])).encode() + b"\n"
 
 
 class DeskServer:
@@ -95,15 +97,15 @@ class DeskServer:
         self._token = secrets.token_hex(16)
         self._listener = socket.create_server((host, 0))
         self._listener.setblocking(False)
-        #: What was received of the next line on each connection; None before its token.
+        #: With each connection its caller; with the listener nobody.
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, name="millstream-stages", daemon=True).start()
 
-    def address(self, host: str) -> str:
-        """What tasks are told: where it is, if that host is this one, and the word that lets them in."""
-        return f"{self._token}@{host}:{self.port}"
+    def address(self, host: str, application: str) -> str:
+        """What the tasks of an application are told: the word that lets them in, where it is, and what they are of."""
+        return f"{self._token}@{host}:{self.port}/{application}"
 
     def _serve(self) -> None:
         while True:
@@ -156,9 +158,10 @@ class DeskLine:
     """A worker's line to the desk; nothing that goes wrong on it is raised."""
 
     def __init__(self, address: str, clock: Clock) -> None:
-        token, _, place = address.partition("@")
+        self._token, _, rest = address.partition("@")
+        place, _, self._application = rest.partition("/")
         host, _, port = place.rpartition(":")
-        self._token, self._place = token, (host, int(port))
+        self._place = host, int(port)
         self._clock = clock
         self._socket: socket.socket | None = None
         self._not_before_s = 0.0
@@ -172,7 +175,7 @@ class DeskLine:
         while self._owed:  # By a task that did not wait for them.
             self._answer()
         self._is_lone = False
-        if self._sent({"stage": stage, "name": name}):
+        if self._sent({"application": self._application, "stage": stage, "name": name}):
             self._owed = 2
 
     def note(self) -> Any:
@@ -246,27 +249,32 @@ def desk_line(address: str) -> DeskLine:
 
 
 class SparkStages:
-    """The stages of whatever Spark runs in this process."""
+    """The stages of the application that Spark runs in this process, whichever that is."""
 
     def __init__(self, pause: Callable[[float], object] | None = None) -> None:
         self._pause = pause or threading.Event().wait
         self._context: SparkContext | None = None
+        self._application = ""
         self._tracker: Any = None
 
-    def stage(self, number: int) -> Stage | None:
+    def stage(self, application: str, number: int) -> Stage | None:
         with suppress(Exception):  # Spark is about to end, or is gone.
+            if self._running() != application:
+                return None
             for _ in range(LOOKS):
-                if (found := self._java_tracker().getStageInfo(number)) is not None:
+                if (found := self._tracker.getStageInfo(number)) is not None:
                     return Stage(found.numTasks(), found.currentAttemptId())
                 self._pause(LOOK_S)
         return None
 
-    def _java_tracker(self) -> Any:
+    def _running(self) -> str:
+        """The application that runs now, whose tracker is at hand then."""
         context = SparkContext._active_spark_context
         assert context is not None, "whoever asks runs in it"
         if context is not self._context:
-            self._tracker, self._context = context._jsc.statusTracker(), context
-        return self._tracker
+            self._tracker, self._application = context._jsc.statusTracker(), context.applicationId
+            self._context = context
+        return self._application
 
 
 #: One for each address that they are bound to; the tasks of every session of this process go to the same.
@@ -284,4 +292,4 @@ def open_desk(spark: SparkSession) -> None:
     with suppress(OSError):
         if bound not in _SERVERS:
             _SERVERS[bound] = DeskServer(Desk(SparkStages().stage), bound)
-        spark.conf.set(PROPERTY, _SERVERS[bound].address(host))
+        spark.conf.set(PROPERTY, _SERVERS[bound].address(host, context.applicationId))

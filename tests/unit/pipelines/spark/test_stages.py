@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from millstream.model.clock import SystemClock
 from millstream.pipelines.spark.stages import (
@@ -20,16 +21,21 @@ from millstream.pipelines.spark.stages import (
 
 STAGES = {1: Stage(1, 0), 2: Stage(2, 0), 3: Stage(1, 1), 4: Stage(1, 0)}
 HERE = "127.0.0.1"
+APPLICATION = "local-1"
+
+
+def _stage_of(application: str, number: int) -> Stage | None:
+    return STAGES.get(number) if application == APPLICATION else None
 
 
 @pytest.fixture
 def server() -> DeskServer:
-    return DeskServer(Desk(STAGES.get), HERE)
+    return DeskServer(Desk(_stage_of), HERE)
 
 
 @pytest.fixture
 def line(server: DeskServer) -> Iterator[DeskLine]:
-    made = DeskLine(server.address(HERE), SystemClock())
+    made = DeskLine(server.address(HERE, APPLICATION), SystemClock())
     yield made
     made.close()
 
@@ -46,8 +52,15 @@ def test_a_stage_is_lone_that_was_one_task_from_its_first_attempt_on(line: DeskL
     assert line.is_lone(), "and once more"
 
 
+def test_a_stage_of_an_application_that_is_gone_is_not_taken_for_another_of_its_number(server: DeskServer) -> None:
+    """A task that outlived its session would take itself for a lone one, and its batch for done."""
+    late = DeskLine(server.address(HERE, "local-0"), SystemClock())
+    assert _asked(late, 1) == (None, False)
+    late.close()
+
+
 def test_a_note_is_for_one_task_of_its_name_in_whatever_process(server: DeskServer, line: DeskLine) -> None:
-    other = DeskLine(server.address(HERE), SystemClock())
+    other = DeskLine(server.address(HERE, APPLICATION), SystemClock())
     line.leave("q", [7, 3, 12])
     line.leave("q", [7, 4, 13])
     line.ask(1, "q-0")
@@ -59,7 +72,7 @@ def test_a_note_is_for_one_task_of_its_name_in_whatever_process(server: DeskServ
 
 
 def test_notes_are_kept_for_so_many_names_and_no_more() -> None:
-    desk = Desk(STAGES.get)
+    desk = Desk(_stage_of)
     for number in range(NOTES_MAX + 1):
         desk.leave(f"q{number}", number)
     assert desk.note("q0") is None
@@ -79,7 +92,7 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(line: DeskLin
 def test_without_a_desk_nobody_is_told_to_be_alone() -> None:
     with socket.create_server((HERE, 0)) as gone:
         port = gone.getsockname()[1]
-    line = DeskLine(f"word@{HERE}:{port}", SystemClock())
+    line = DeskLine(f"word@{HERE}:{port}/{APPLICATION}", SystemClock())
     assert _asked(line, 1) == (None, False)
     line.leave("q", [1])
     assert _asked(line, 1) == (None, False)
@@ -97,7 +110,7 @@ class _Clock(SystemClock):
 def test_a_desk_that_does_not_answer_is_left_alone_for_a_while() -> None:
     with socket.create_server((HERE, 0)) as silent:
         clock = _Clock()
-        line = DeskLine(f"word@{HERE}:{silent.getsockname()[1]}", clock)
+        line = DeskLine(f"word@{HERE}:{silent.getsockname()[1]}/{APPLICATION}", clock)
         assert _asked(line, 1) == (None, False)
         silent.accept()[0].close()
         silent.settimeout(0)
@@ -125,7 +138,7 @@ def test_strangers_get_no_answer(server: DeskServer, line: DeskLine, said: bytes
 
 
 def test_nonsense_ends_its_own_line_only(server: DeskServer, line: DeskLine) -> None:
-    token = server.address(HERE).partition("@")[0].encode()
+    token = server.address(HERE, APPLICATION).partition("@")[0].encode()
     for nonsense in (b"no json", b"[]", b"{}", b'{"stage": 1}'):
         with socket.create_connection((HERE, server.port), 5) as other:
             other.sendall(token + b"\n" + nonsense + b"\n")
@@ -139,16 +152,21 @@ def test_a_line_that_broke_is_made_anew(server: DeskServer, line: DeskLine) -> N
     assert _asked(line, 1)[1]
 
 
-class _Java:
-    """Spark's tracker, which knows of a stage when it was asked for a while."""
+class _Context:
+    """Spark's context, and its tracker, which knows of a stage when it was asked for a while."""
 
-    def __init__(self, unknown_for: int) -> None:
-        self.asked = 0
+    applicationId = APPLICATION  # noqa: N815
+
+    def __init__(self, unknown_for: int = 0) -> None:
+        self._jsc = self
         self._unknown_for = unknown_for
 
-    def getStageInfo(self, number: int) -> "_Java | None":  # noqa: N802
-        self.asked += 1
-        return self if self.asked > self._unknown_for else None
+    def statusTracker(self) -> "_Context":  # noqa: N802
+        return self
+
+    def getStageInfo(self, number: int) -> "_Context | None":  # noqa: N802
+        self._unknown_for -= 1
+        return self if self._unknown_for < 0 else None
 
     def numTasks(self) -> int:  # noqa: N802
         return 1
@@ -162,16 +180,14 @@ def test_a_stage_that_spark_has_not_told_of_yet_is_looked_for_a_moment(
     monkeypatch: pytest.MonkeyPatch, unknown_for: int, found: Stage | None
 ) -> None:
     pauses: list[float] = []
-    stages, java = SparkStages(pauses.append), _Java(unknown_for)
-    monkeypatch.setattr(stages, "_java_tracker", lambda: java)
-    assert stages.stage(5) == found
+    monkeypatch.setattr(SparkContext, "_active_spark_context", _Context(unknown_for))
+    assert SparkStages(pauses.append).stage(APPLICATION, 5) == found
     assert len(pauses) == unknown_for
 
 
-def test_without_spark_there_is_no_stage() -> None:
-    def no_spark() -> None:
-        raise RuntimeError("it is gone")
-
+def test_only_of_the_application_that_runs_a_stage_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = SparkStages()
-    stages._java_tracker = no_spark  # type: ignore[method-assign]
-    assert stages.stage(5) is None
+    for context, known in ((None, False), (_Context(), True), (None, False)):
+        monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+        assert stages.stage("local-0", 5) is None
+        assert (stages.stage(APPLICATION, 5) is not None) == known
