@@ -14,7 +14,7 @@ from millstream.client.coordinators import Coordinators
 from millstream.client.producing import ProducerId, init_producer_id, standings
 from millstream.client.transactions import fence
 from millstream.model.clock import SystemClock
-from millstream.pipelines.spark.sink import coordinator, process
+from millstream.pipelines.spark.sink import coordinator, process, tasks
 from millstream.pipelines.spark.sink.coordinator import Decisions, Driver, free_ids, standing_of
 from millstream.pipelines.spark.sink.lone import LoneTask, NotAlone
 from millstream.pipelines.spark.sink.options import SinkOptions, sink_options
@@ -307,6 +307,7 @@ def test_an_id_goes_on_under_the_epoch_that_its_commit_gave(sink: Sink, monkeypa
 
     monkeypatch.setattr(process, "init_producer_id", noted)
     monkeypatch.setattr(process, "free_ids", noted_look)
+    monkeypatch.setattr(tasks, "_LOOK_AHEAD_S", sink.options.timeout_ms / 1000)  # However slow the coordinator is.
     written = []
     for batch in range(8):
         written.append(sink.write(b"%d" % batch, batch=batch))
