@@ -1,6 +1,7 @@
 """The Spark sink's protocol against Apache Kafka's own coordinators; what Spark itself adds is left out."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from millstream.pipelines.spark.sink.protocol import (
     abort_plan,
     commit_plan,
     fate_of,
+    is_free,
 )
 from millstream.pipelines.spark.sink.routing import RowError
 from millstream.pipelines.spark.sink.tasks import Done, Layout, write_rows
@@ -96,6 +98,11 @@ class Sink:
 
     def abort(self, batch: int, *mine: Transaction) -> None:
         self.process.run(self.process.driver(self.query).carry_out(abort_plan(batch, mine)))
+
+    def await_end(self, transaction: Transaction) -> None:
+        """Apache Kafka says that a transaction is committed before its markers are written, and its id free."""
+        while not is_free(self.process.run(free_ids(self.process.coordinators, [transaction.id]))[transaction.id]):
+            time.sleep(0.01)
 
     def fate(self, transaction: Transaction) -> Fate:
         rows = self.process.run(standings(self.process.coordinators, [transaction.id]))
@@ -295,15 +302,18 @@ def test_whoever_goes_on_from_a_batch_that_was_decided_and_not_ended_ends_it_fir
 
 def test_an_id_goes_on_under_the_epoch_that_its_commit_gave(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is begun by writing it, once there are two ids to take turns with."""
-    initialised, looked_up = [], []
+    initialised: list[str] = []
+    looked_up: list[Standing] = []
 
     async def noted(*given: Any, **named: Any) -> ProducerId:
+        producer = await init_producer_id(*given, **named)
         initialised.append(given[1])
-        return await init_producer_id(*given, **named)
+        return producer
 
     async def noted_look(coordinators: Coordinators, names: Iterable[str]) -> Mapping[str, Standing]:
-        looked_up.append(list(names))
-        return await free_ids(coordinators, looked_up[-1])
+        found = await free_ids(coordinators, names)
+        looked_up.extend(found.values())
+        return found
 
     monkeypatch.setattr(process, "init_producer_id", noted)
     monkeypatch.setattr(process, "free_ids", noted_look)
@@ -312,6 +322,7 @@ def test_an_id_goes_on_under_the_epoch_that_its_commit_gave(sink: Sink, monkeypa
     for batch in range(8):
         written.append(sink.write(b"%d" % batch, batch=batch))
         sink.commit(batch, written[-1])
+        sink.await_end(written[-1])
     assert len(initialised) == len({each.id for each in written}) == 2
     assert [each.producer_epoch - written[number % 2].producer_epoch for number, each in enumerate(written)] == [
         number // 2 for number in range(8)
