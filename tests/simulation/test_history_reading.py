@@ -15,6 +15,8 @@ SEGMENT_BYTES = 300_000
 #: Each in a segment of its own; one more is in the segment that is written to.
 OLD_RECORDS = 12
 PACED_S = (OLD_RECORDS - 1) * RECORD_BYTES / BYTES_PER_S
+#: Questions that make company of whoever asks them, one after half the time that it is remembered.
+QUESTIONS = int(2 * STAY_S / LINGER_S) + 2
 
 
 async def _filled(machine: SimBroker) -> Connection:
@@ -42,7 +44,7 @@ async def _reading_s(reader: Connection, neighbour: Connection | None) -> float:
 async def _company(machine: SimBroker) -> Connection:
     """Somebody who has been asking for a while."""
     connection = await machine.connect()
-    for _ in range(int(STAY_S / LINGER_S * 2) + 2):
+    for _ in range(QUESTIONS):
         await produce(connection, "clicks", b"x")
         await asyncio.sleep(LINGER_S / 2)
     return connection
@@ -104,7 +106,7 @@ def test_whoever_reads_what_is_new_does_not_rest_and_is_company_again() -> None:
         await asyncio.sleep(60)
         for offset, is_company in ((0, False), (2, True), (1, False)):
             await asyncio.sleep(60)
-            for _ in range(int(STAY_S / LINGER_S * 2) + 2):
+            for _ in range(QUESTIONS):
                 await asyncio.sleep(LINGER_S / 2)
                 await reader.call(fetch_request("orders", offset), FetchResponse, version=FETCH_VERSION)
             assert broker.company.is_here() is is_company
