@@ -18,6 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from millstream.pipelines.spark.local_files import quicken_local_files
 from millstream.pipelines.spark.stages import open_desk
 
 #: What makes a micro-batch quick, and lets the source be found and its filters be pushed.
@@ -54,12 +55,15 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in {**_defaults(master), **conf}.items():
         builder = builder.config(name, value)
+    is_new = SparkContext._active_spark_context is None
     spark = builder.getOrCreate()
     if not master.startswith("sc://"):
         from millstream.pipelines.spark.source import MillstreamDataSource
 
         spark.dataSource.register(MillstreamDataSource)
         open_desk(spark)
+        if is_new:
+            quicken_local_files(spark)
     return spark
 
 
