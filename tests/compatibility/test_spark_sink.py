@@ -40,6 +40,7 @@ from millstream.pipelines.spark.sink.writers import Written, stream_writer
 from tests.compatibility import apache_kafka
 from tests.pipelines.records import records_of, values_of
 from tests.pipelines.topics import Topics
+from tests.simulation.loop import ManualClock
 from tests.system.broker_process import BrokerProcess
 from tests.system.command import Millstream
 
@@ -427,10 +428,26 @@ def test_a_lone_task_sweeps_what_several_left_open(sink: Sink) -> None:
     stray = sink.write(b"stray")
     sink.settle(0, b"a")
     assert sink.fate(stray) is Fate.ABORTED
+    assert sink.values() == [b"a"]
+
+
+def test_what_is_left_open_beside_lone_tasks_is_swept_by_one_in_every_second(sink: Sink) -> None:
+    """Each of them would else ask for a list that has nothing in it, before it may write."""
+    clock = ManualClock(now_ms=SystemClock().now_ms())
+    here = SinkProcess(sink.options, uuid4().hex[:12], clock)
+    sink.settle(0, b"a", by=here)
     stray = sink.write(b"stray")
-    sink.settle(1, b"b")
+    clock.advance(coordinator.LOOK_MS - 1)
+    sink.settle(1, b"b", by=here)
+    assert sink.fate(stray) is Fate.OPEN
+    clock.advance(1)
+    sink.settle(2, b"c", by=here)
     assert sink.fate(stray) is Fate.ABORTED
-    assert sink.values() == [b"a", b"b"]
+    assert sink.values() == [b"a", b"b", b"c"]
+    stray = sink.write(b"stray")
+    sink.commit(3, sink.write(b"d", batch=3))
+    assert sink.fate(stray) is Fate.ABORTED, "by several always"
+    here.close()
 
 
 def test_the_fence_goes_from_one_process_to_the_next(

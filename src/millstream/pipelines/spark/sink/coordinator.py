@@ -58,6 +58,8 @@ DECISION_SETTINGS = {
     "segment.bytes": str(1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
+#: For so long nobody looks for what others left open, where nothing else is to be learnt by it.
+LOOK_MS = 1_000
 #: A decision names every task of its batch. One that is larger is compressed, or it would not fit a batch.
 _PLAIN_BYTES_MAX = 64 * 1024
 _PREFIX = "millstream-sink"
@@ -88,6 +90,8 @@ class Held(NamedTuple):
 
     producer: ProducerId
     batch: int
+    #: When open transactions of others were last looked for.
+    looked_ms: int
 
 
 class Decisions:
@@ -249,6 +253,8 @@ class Driver:
         self._proposer: ProducerId | None = None
         #: What is written with the decision, in its transaction.
         self._cargo: Cargo | None = None
+        #: When open transactions were last looked for under this fence.
+        self._looked_ms = 0
         self._steps: Mapping[type[Step], Callable[[Any], Awaitable[Any]]] = {
             Fence: self._fence,
             ReadDecision: self._read,
@@ -292,11 +298,11 @@ class Driver:
         self._producer = self._held = None
         if producer is None or held is None or held != Decision(held.batch):
             return None
-        return Held(producer, held.batch)
+        return Held(producer, held.batch, self._looked_ms)
 
     def resume(self, held: Held) -> None:
         """Go on under a fence that another process has released, to nobody else."""
-        self._producer, self._held = held.producer, Decision(held.batch)
+        self._producer, self._held, self._looked_ms = held.producer, Decision(held.batch), held.looked_ms
 
     async def carry_out(self, plan: Plan) -> None:
         """Take the plan's steps to its end; what one raises ends it."""
@@ -323,6 +329,7 @@ class Driver:
 
     async def _fence(self, step: Fence) -> None:
         self._producer = self._held = self._proposer = None
+        self._looked_ms = 0
         self._producer = await init_producer_id(self._coordinators, self._decision_id, timeout_ms=DECISION_TIMEOUT_MS)
 
     async def _read(self, step: ReadDecision) -> Decision:
@@ -364,9 +371,13 @@ class Driver:
 
     async def _found_beside(self, step: Propose) -> tuple[Transaction, ...]:
         """As a rule what is proposed is all there is, and the list says so: under an id whose last transaction nobody
-        has decided on, there is no other.
+        has decided on, there is no other. A batch without any needs no list to be decided, and others' are looked for
+        every now and then.
         """
-        own, listed = step.decision.transactions, await self._listed()
+        own, now_ms = step.decision.transactions, self._clock.now_ms()
+        if not own and not step.of and 0 <= now_ms - self._looked_ms < LOOK_MS:
+            return ()
+        self._looked_ms, listed = now_ms, await self._listed()
         # A list may lack what is open while its coordinator moves: whoever must be sure of others asks for them.
         if not step.of and listed == {each.id: each.producer_id for each in own}:
             return own

@@ -39,16 +39,16 @@ def can_go_with_decision(options: SinkOptions, chunk: Chunk) -> bool:
 
 def note_of(held: Held) -> list[int]:
     """A fence as a note to the next lone task."""
-    return [*held.producer, held.batch]
+    return [*held.producer, held.batch, held.looked_ms]
 
 
 def held_of(note: Any) -> Held | None:
     """The fence of a note; None where it is none, or not ours."""
     try:
-        producer_id, epoch, batch = map(int, note)
+        producer_id, epoch, batch, looked_ms = map(int, note)
     except (TypeError, ValueError):
         return None
-    return Held(ProducerId(producer_id, epoch), batch)
+    return Held(ProducerId(producer_id, epoch), batch, looked_ms)
 
 
 class NotAlone(Exception):

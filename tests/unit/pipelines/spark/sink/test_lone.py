@@ -35,6 +35,6 @@ def test_nothing_goes_with_a_decision_into_the_topic_of_decisions() -> None:
 
 
 def test_a_fence_is_read_from_a_note_as_it_was_written_and_from_nothing_else() -> None:
-    held = Held(ProducerId(7, 3), 12)
+    held = Held(ProducerId(7, 3), 12, 1_700_000_000_000)
     assert held_of(note_of(held)) == held
-    assert [held_of(note) for note in (None, [], [1, 2], {"a": 1}, ["x", 1, 2], 5)] == [None] * 6
+    assert [held_of(note) for note in (None, [], [1, 2, 3], {"a": 1}, ["x", 1, 2, 3], 5)] == [None] * 6
