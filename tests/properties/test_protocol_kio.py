@@ -39,6 +39,7 @@ _NARROWED: dict[str, st.SearchStrategy[Any]] = {
     "transaction_start_time_ms": st.integers(-1, 1 << 41),
     "min_in_sync": st.just(INT32_MAX),  # Our own, and left out so.
     "chosen_id": st.just(ZERO_UUID),  # Likewise.
+    "eligible_replicas": st.just([]),
 }
 _NAMES = {"enable_2pc": "enable2_pc"}
 

@@ -418,10 +418,7 @@ class Broker:
     # Settings.
 
     def _topic_changed(self, topic: str) -> None:
-        config = self.settings.topic_config(topic)
-        for partition in self.replicas.of_topic(topic):
-            if partition.log is not None:
-                partition.log.config = config
+        self.replicas.configure(topic, self.settings.topic_config(topic))
         if hasattr(self, "controller"):
             self.controller.topic_changed(topic)
 

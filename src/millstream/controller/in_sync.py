@@ -86,11 +86,12 @@ def _alter(
         raise ProtocolError(ErrorCode.INVALID_UPDATE_VERSION)
     if not is_same:
         _check(context, key, partition, before, after, epochs)
+    eligible = before.eligible
     if asked.partition_epoch == version:  # Else it is an earlier request, sent again: granted already.
         # The same set is written too: an earlier request that is still on its way then comes too late.
         decision.changes.append(StateDecided(key, after))
         decision.announced.append(key)
-        version += 1
+        version, eligible = version + 1, after.eligible
     return AlterPartitionPartitionResult(
         partition_index=key.partition,
         leader_id=after.leader,
@@ -98,6 +99,7 @@ def _alter(
         isr=list(after.isr),
         leader_recovery_state=int(after.is_recovering),
         partition_epoch=version,
+        eligible_replicas=list(eligible),
     )
 
 

@@ -153,6 +153,7 @@ def _role(context: Context, key: TopicPartition, is_new: bool) -> LeaderAndIsrPa
         removing_replicas=list(partition.removing),
         is_new=is_new,
         leader_recovery_state=int(state.is_recovering),
+        eligible_replicas=list(state.eligible),
     )
 
 

@@ -115,6 +115,7 @@ class InSync:
                 log.end_offset,
                 now_ms,
                 lag_ms_max,
+                log.config.min_insync_replicas,
             )
             if proposal is not None:
                 proposals[partition] = proposal
@@ -156,7 +157,8 @@ class InSync:
             refusal = code if answer is None else ErrorCode(answer.error_code)
             if answer is not None and not refusal:
                 before = partition.role.leadership.isr
-                if partition.role.granted(proposal, tuple(answer.isr), answer.partition_epoch, self._now_ms()):
+                isr, eligible = tuple(answer.isr), tuple(answer.eligible_replicas)
+                if partition.role.granted(proposal, isr, answer.partition_epoch, self._now_ms(), eligible):
                     logger.info("%s: in sync are %s, were %s", partition.topic_partition, answer.isr, list(before))
                     partition.in_sync_changed()
             elif partition.role.leading is not None:

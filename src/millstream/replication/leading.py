@@ -79,14 +79,32 @@ class Follower:
 class Leading:
     """One term as leader of a partition that has other replicas."""
 
-    __slots__ = ("_backoff_ms", "_not_before_ms", "_proposal", "broker_id", "epoch_start", "followers", "isr", "maybe")
+    __slots__ = (
+        "_backoff_ms",
+        "_not_before_ms",
+        "_proposal",
+        "broker_id",
+        "eligible",
+        "epoch_start",
+        "followers",
+        "isr",
+        "maybe",
+    )
 
     def __init__(
-        self, broker_id: int, replicas: tuple[int, ...], isr: tuple[int, ...], epoch_start: int, now_ms: int
+        self,
+        broker_id: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        epoch_start: int,
+        now_ms: int,
+        eligible: tuple[int, ...] = (),
     ) -> None:
         self.broker_id = broker_id
         self.epoch_start = epoch_start
         self.isr = isr
+        #: Whom the controller would let lead as well, for it knows of nothing that was committed without them.
+        self.eligible = eligible
         self.followers = {
             replica: Follower(now_ms if replica in isr else NEVER_MS) for replica in replicas if replica != broker_id
         }
@@ -96,20 +114,23 @@ class Leading:
         self._not_before_ms = NEVER_MS
         self._backoff_ms = BACKOFF_MS
 
-    def told(self, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int) -> None:
+    def told(
+        self, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...] = ()
+    ) -> None:
         """The controller has another state of the same term: what was proposed before is settled by it."""
         others = [replica for replica in replicas if replica != self.broker_id]
         self.followers = {replica: self.followers.get(replica) or Follower(NEVER_MS) for replica in others}
-        self._enter(isr, now_ms)
+        self._enter(isr, now_ms, eligible)
         self._proposal = None
         self._not_before_ms = NEVER_MS
 
-    def _enter(self, isr: tuple[int, ...], now_ms: int) -> None:
+    def _enter(self, isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...]) -> None:
         """Another in-sync set holds; whoever is new in it has its time to catch up."""
         for replica in isr:
             if replica not in self.isr and replica in self.followers:
                 self.followers[replica].caught_up_ms = now_ms
         self.isr = isr
+        self.eligible = eligible
         self.maybe = frozenset()
 
     # The watermark.
@@ -118,15 +139,20 @@ class Leading:
         """Where the watermark belongs now; it never goes back.
 
         It stays while fewer replicas are in sync than ``min_insync`` asks for (never more than there are): what then
-        were shown could be on one disk alone.  A follower that never fetched holds it where it is, too.
+        were shown could be on one disk alone.  So it does while others are eligible: the controller, who may not have
+        heard of this ``min_insync``, could let them lead.  A follower that never fetched holds it where it is, too.
         """
-        if len(self.isr) < min(min_insync, len(self.followers) + 1):
+        if self.eligible or not self._is_enough(min_insync):
             return current
         lowest = own_end
         for replica, follower in self.followers.items():
             if follower.end < lowest and (replica in self.isr or replica in self.maybe):
                 lowest = follower.end
         return max(current, lowest)
+
+    def _is_enough(self, min_insync: int) -> bool:
+        """Whether as many are in sync as must be for anything to be committed."""
+        return len(self.isr) >= min(min_insync, len(self.followers) + 1)
 
     @property
     def maximal_isr_size(self) -> int:
@@ -164,11 +190,13 @@ class Leading:
         own_end: int,
         now_ms: int,
         lag_ms_max: int,
+        min_insync: int = 1,
     ) -> Proposal | None:
         """The set to ask for now, if another one than is known; from here on the watermark waits for all it names.
 
         Who leaves and who joins is asked separately, so that one that may not join keeps nobody from leaving.  While it
-        is not known whether somebody joined, nobody else does: the set is asked for as it is, which settles it.
+        is not known whether somebody joined, nobody else does: the set is asked for as it is, which settles it.  So it
+        is where there are enough in it and others are eligible all the same: they must not be when the watermark moves.
         """
         if self._proposal is not None or now_ms < self._not_before_ms:
             return None
@@ -181,7 +209,8 @@ class Leading:
                 for replica, follower in self.followers.items()
                 if self.may_join(replica, watermark) and now_ms - follower.seen_ms <= lag_ms_max
             ]
-        if len(wanted) == len(self.isr) and not behind and is_settled:
+        holds_back = bool(self.eligible) and self._is_enough(min_insync)
+        if len(wanted) == len(self.isr) and not behind and is_settled and not holds_back:
             return None
         epochs = {replica: follower.broker_epoch for replica, follower in self.followers.items()}
         epochs[self.broker_id] = broker_epoch
@@ -191,12 +220,12 @@ class Leading:
         self.maybe = self.maybe.union(wanted)
         return self._proposal
 
-    def granted(self, proposal: Proposal, isr: tuple[int, ...], now_ms: int) -> bool:
+    def granted(self, proposal: Proposal, isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...] = ()) -> bool:
         """The controller has taken ``proposal`` over; False when something newer was heard meanwhile."""
         if proposal is not self._proposal:
             return False
         self._proposal = None
-        self._enter(isr, now_ms)
+        self._enter(isr, now_ms, eligible)
         self._backoff_ms = BACKOFF_MS
         return True
 

@@ -178,10 +178,12 @@ class Replicas:
             partition_epoch=state.partition_epoch,
             replicas=tuple(state.replicas),
             adding=tuple(state.adding_replicas),
+            eligible=tuple(state.eligible_replicas),
         )
         code = partition.follow(told)
         if code is ErrorCode.NONE:
             self.on_role(partition)
+            self._look_at_eligible(partition)
         return code
 
     def _make(self, topic_partition: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Partition:
@@ -194,6 +196,17 @@ class Replicas:
         if topic_id != ZERO_UUID:
             self._names[topic_id] = topic_partition.topic
         return partition
+
+    def configure(self, topic: str, config: TopicConfig) -> None:
+        """A topic's settings have changed; for one, fewer of its replicas may have to be in sync."""
+        for partition in self.of_topic(topic):
+            if partition.log is not None:
+                partition.log.config = config
+            self._look_at_eligible(partition)
+
+    def _look_at_eligible(self, partition: Partition) -> None:
+        if partition.role.leading is not None and partition.role.leading.eligible:
+            self.on_in_sync(partition)
 
     def _in_sync_may_change(self, partition: Partition) -> None:
         self.on_in_sync(partition)

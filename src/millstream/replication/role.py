@@ -41,6 +41,8 @@ class Leadership:
     replicas: tuple[int, ...] = ()
     #: Those of the replicas that the partition is being moved to.
     adding: tuple[int, ...] = ()
+    #: Who may lead besides those in sync, as nothing was committed since they were.
+    eligible: tuple[int, ...] = ()
 
 
 class Role:
@@ -82,22 +84,29 @@ class Role:
         if not any(id_ != self.broker_id for id_ in everyone):
             self.leading = None
         elif is_new_epoch or self.leading is None:
-            self.leading = Leading(self.broker_id, everyone, told.isr, own_end, now_ms)
+            self.leading = Leading(self.broker_id, everyone, told.isr, own_end, now_ms, told.eligible)
         elif is_news:  # What is told again settles nothing: a proposal may still be on its way.
-            self.leading.told(everyone, told.isr, now_ms)
+            self.leading.told(everyone, told.isr, now_ms, told.eligible)
         return is_new_epoch
 
-    def granted(self, proposal: Proposal, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
+    def granted(
+        self,
+        proposal: Proposal,
+        isr: tuple[int, ...],
+        partition_epoch: int,
+        now_ms: int,
+        eligible: tuple[int, ...] = (),
+    ) -> bool:
         """The controller took over what this leader proposed; False when that is no news any more."""
         known = self.leadership
         if (
             self.leading is None
             or proposal.leader_epoch != known.leader_epoch
             or partition_epoch < known.partition_epoch
-            or not self.leading.granted(proposal, isr, now_ms)
+            or not self.leading.granted(proposal, isr, now_ms, eligible)
         ):
             return False
-        self.leadership = replace(known, isr=isr, partition_epoch=partition_epoch)
+        self.leadership = replace(known, isr=isr, partition_epoch=partition_epoch, eligible=eligible)
         self.others_in_sync = tuple(id_ for id_ in isr if id_ != self.broker_id)
         return True
 

@@ -36,6 +36,7 @@ _LEADER_STATE = f"""
         removing_replicas []int32 3+
         is_new bool 1+
         leader_recovery_state int8 6+
+        eligible_replicas []int32 4+ tag=10000
 """
 _METADATA_STATE = f"""
         topic_name string 0-4

@@ -224,3 +224,24 @@ def test_acknowledgements_count_those_in_sync_for_certain_and_the_outcome_those_
     assert leader.maximal_isr_size == 2
     assert propose(leader) is not None
     assert (len(leader.isr), leader.maximal_isr_size) == (2, 3)
+
+
+def test_nothing_is_committed_while_others_are_eligible_until_the_controller_has_struck_them() -> None:
+    leader = Leading(1, (1, 2, 3), (1,), 10, 0, eligible=(2,))
+    assert leader.high_watermark(10, 12, 1) == 10
+    assert leader.propose(5, 7, 100, 10, 12, 0, LAG_MS, min_insync=2) is None, "too few are in sync all the same"
+    asked = leader.propose(5, 7, 100, 10, 12, 0, LAG_MS, min_insync=1)
+    assert asked is not None
+    assert asked.isr == ((1, 100),)
+    assert leader.high_watermark(10, 12, 1) == 10, "it was only asked for"
+    assert leader.granted(asked, (1,), 0, eligible=())
+    assert leader.high_watermark(10, 12, 1) == 12
+    assert leader.propose(5, 8, 100, 12, 12, 0, LAG_MS, min_insync=1) is None
+
+
+def test_who_is_eligible_by_another_word_of_the_controller_counts() -> None:
+    leader = Leading(1, (1, 2, 3), (1, 2), 10, 0)
+    leader.told((1, 2, 3), (1,), 0, eligible=(2,))
+    assert leader.high_watermark(10, 12, 1) == 10
+    leader.told((1, 2, 3), (1,), 0)
+    assert leader.high_watermark(10, 12, 1) == 12

@@ -1,7 +1,8 @@
 """AlterPartition (API 56): a leader asks the controller to change the ISR.  Flexible from the start.
 
-v2 names topics by id; v3 carries each replica's broker epoch, so that a stale one cannot join.  Ours alone is
-``min_in_sync``: how many must be in sync for the leader to commit anything, as it has heard.
+v2 names topics by id; v3 carries each replica's broker epoch, so that a stale one cannot join.  Ours alone are
+``min_in_sync``: how many must be in sync for the leader to commit anything, as it has heard; and
+``eligible_replicas``: who may lead besides those in sync, for as long as nothing is committed.
 """
 
 from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
@@ -47,6 +48,7 @@ class AlterPartitionPartitionResult:
     isr: list[int] = field(Array(Int32))
     leader_recovery_state: int = field(Int8)  # 0: recovered, 1: elected uncleanly
     partition_epoch: int = field(Int32)
+    eligible_replicas: list[int] = field(Array(Int32), tag=OWN_TAGS)
 
 
 @struct

@@ -1,10 +1,11 @@
 """LeaderAndIsr (API 4): the controller tells a broker which partitions it leads and which it follows.
 
 v1 marks new partitions; v2 adds the broker epoch and groups by topic; v3 lists replicas being added and removed; v4 is
-flexible; v5 adds topic ids; v6 tells an unclean election; v7 says whether the controller is KRaft's.
+flexible; v5 adds topic ids; v6 tells an unclean election; v7 says whether the controller is KRaft's.  Ours alone is
+``eligible_replicas``: who may lead without being in sync, for nothing was committed since it was.
 """
 
-from millstream.protocol.schema import Request, Response, field, request, response, struct
+from millstream.protocol.schema import OWN_TAGS, Request, Response, field, request, response, struct
 from millstream.protocol.types import Array, Bool, Int8, Int16, Int32, Int64, String, Uuid
 
 
@@ -22,6 +23,7 @@ class LeaderAndIsrPartitionState:
     removing_replicas: list[int] = field(Array(Int32), "3+")
     is_new: bool = field(Bool, "1+")
     leader_recovery_state: int = field(Int8, "6+")  # 0: recovered, 1: elected uncleanly
+    eligible_replicas: list[int] = field(Array(Int32), "4+", tag=OWN_TAGS)
 
 
 @struct
