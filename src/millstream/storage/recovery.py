@@ -72,6 +72,8 @@ def load_log(
     is_clean = known.is_clean and _load_clean(log)
     if not is_clean:
         _Recovery(log, known.recovery_point).run()
+        # Whoever stopped cleanly had flushed all up to there, and nobody was writing then who could leave a torn end.
+        log.directory.has_lost |= known.is_clean and log.end_offset < known.recovery_point
     if log.end_offset < log.start_offset:
         _log.warning("%s ends at %d, before its start %d", log.folder, log.end_offset, log.start_offset)
         log.restart_at(log.start_offset)

@@ -449,6 +449,22 @@ def test_whole_batches_that_are_damaged_are_missed_and_a_torn_one_is_not(tmp_pat
     assert not reopened(lambda segment: segment.write_bytes(b"?" * 200 + segment.read_bytes()[200:]))
 
 
+def test_nobody_left_a_torn_end_who_stopped_cleanly(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    logs.losses_are_known()
+    log = logs.create(tp(0), TOPIC_ID, DEFAULTS)
+    for _ in range(3):
+        append(log, batch())
+    logs.close()
+    (segment,) = tmp_path.glob("*/*.log")
+    os.truncate(segment, segment.stat().st_size - 3)
+    again = open_logs(OS, str(tmp_path))
+    assert not again.has_kept
+    found = again.get(tp(0))
+    assert found is not None
+    assert found.end_offset < log.end_offset
+
+
 def test_directories_of_an_earlier_life_than_the_last_that_is_known_have_not_kept_everything() -> None:
     files = MemoryFiles()
 
