@@ -33,7 +33,7 @@ class State(Enum):
 TRANSITIONS: dict[State, set[State]] = {
     State.FETCHING: {State.FETCHING, State.ASTRAY, State.DELAYED, State.FAILED},
     State.ASTRAY: {State.FETCHING, State.DELAYED, State.FAILED},
-    State.DELAYED: {State.FETCHING, State.ASTRAY},
+    State.DELAYED: {State.FETCHING, State.ASTRAY, State.FAILED},
     State.FAILED: set(),
 }
 

@@ -85,6 +85,14 @@ def test_nothing_but_the_controllers_word_helps_one_that_failed() -> None:
     here.fail()
 
 
+def test_one_that_rests_may_fail_meanwhile() -> None:
+    """Its disk does, when what it has copied is flushed."""
+    here = place()
+    here.delay(100)
+    here.fail()
+    assert not here.resume(10**9)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "step"),
     [
