@@ -11,8 +11,10 @@ from typing import NamedTuple
 from millstream.config.setting import SettingError, unknown
 
 ENVIRONMENT_PREFIX = "MILLSTREAM_"
-#: How variables begin that are not settings: the command line's own, and the tests'.
-NOT_SETTINGS = ("MILLSTREAM_BOOTSTRAP", "MILLSTREAM_TEST_")
+#: How variables begin that are not a broker's settings: those of clients and pipelines, of benchmarks and tests.
+NOT_SETTINGS = tuple(
+    ENVIRONMENT_PREFIX + name for name in ("BOOTSTRAP", "CHECKPOINTS", "SPARK_LOG_LEVEL", "BENCH_", "TEST_")
+)
 
 
 class Source(IntEnum):

@@ -79,8 +79,15 @@ def test_an_unknown_name_is_a_warning_in_a_file_and_an_error_elsewhere(tmp_path:
         BrokerConfig.load(environ={"MILLSTREAM_LOG_DIR_S": "x"})
 
 
-def test_variables_of_the_command_line_and_the_tests_are_left_alone() -> None:
-    environ = {"MILLSTREAM_BOOTSTRAP": "localhost:9092", "MILLSTREAM_TEST_BOOTSTRAP": "x", "OTHER": "y"}
+def test_variables_that_are_no_settings_of_a_broker_are_left_alone() -> None:
+    environ = {
+        "MILLSTREAM_BOOTSTRAP": "localhost:9092",
+        "MILLSTREAM_CHECKPOINTS": "/kept",
+        "MILLSTREAM_SPARK_LOG_LEVEL": "fatal",
+        "MILLSTREAM_BENCH_WRAP": "py-spy",
+        "MILLSTREAM_TEST_BOOTSTRAP": "x",
+        "OTHER": "y",
+    }
     assert BrokerConfig.load(environ=environ).static == {}
 
 
