@@ -134,7 +134,9 @@ def test_what_a_broker_says_at_its_start_is_passed_on_and_everything_ends(tmp_pa
         assert re.match(r"millstream: broker 2 did not start: .*belongs to broker 7, not to broker 2", line)
 
 
-@pytest.mark.parametrize("setting", ["no.such=1", "num.partitions=none"])
+@pytest.mark.parametrize(
+    "setting", ["no.such=1", "num.partitions=none", "listeners=PLAINTEXT://:1", "broker.id=7", "log.dirs=/elsewhere"]
+)
 def test_settings_that_no_broker_takes_are_refused_before_anything_is_made(tmp_path: Path, setting: str) -> None:
     with up(tmp_path / "data", "--port", "0", "--set", setting) as refused:
         assert refused.ended() == 1

@@ -187,11 +187,25 @@ class LocalCluster:
             self._lock.close()
 
 
+#: Settings that are each broker's own, and what says instead where it is and what it goes by.
+_GIVEN_OTHERWISE = {
+    "broker.id": "brokers are numbered from 1 on; --brokers says how many there are",
+    "node.id": "brokers are numbered from 1 on; --brokers says how many there are",
+    "listeners": "--port is the first broker's, and the others' come after it",
+    "log.dir": "--data holds a folder for each broker",
+    "log.dirs": "--data holds a folder for each broker",
+    "zookeeper.connect": "a ZooKeeper of its own is started; to join another: millstream serve --registry",
+}
+
+
 def _check_settings(plan: Plan) -> None:
     """Refuse what a broker would refuse, were it started."""
     from millstream.broker.server import ServeOptions, load_config
     from millstream.config.setting import SettingError
 
+    for name, instead in _GIVEN_OTHERWISE.items():
+        if name in plan.settings:
+            raise CommandFailed(f"--set {name}: each broker has its own; {instead}")
     options = ServeOptions(HOST, plan.port, str(plan.data), settings=plan.broker_settings(1), registry=f"zk://{HOST}:1")
     try:
         load_config(options, os.environ)
