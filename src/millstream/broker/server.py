@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from millstream.broker.broker import Broker
 from millstream.broker.environment import real_environment
+from millstream.broker.promptness import ask_for_short_turns
 from millstream.broker.table import ROUTES
 from millstream.config.broker import BROKER_ID, LOG_DIR, LOG_DIRS, NODE_ID, BrokerConfig
 from millstream.config.network import LISTENERS
@@ -103,6 +104,7 @@ def run(options: ServeOptions) -> int:
             logger.warning("%s", warning)
         _allow_open_files()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        ask_for_short_turns()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
     except (SettingError, DirectoryError, RegistryFailure, SessionExpired, OSError) as error:
