@@ -1,5 +1,7 @@
 """Arrow columns into record batches: numpy makes the numbers of all records, Arrow joins them with keys and values.
 
+Of a few rows each is encoded by itself, which is quicker than a dozen calls of either.
+
 A record is its length, three small numbers, the key, the value and the headers (``model.records``). The joined column's
 buffer, from one row's start to another's end, is then the payload of a batch.
 """
@@ -21,7 +23,7 @@ from millstream.model.batch import (
     BatchHeader,
 )
 from millstream.model.compression import codec
-from millstream.model.records import assemble
+from millstream.model.records import Record, assemble, encode_record
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -30,6 +32,8 @@ Bytes = npt.NDArray[np.uint8]
 _VARINT32_BYTES_MAX = 5
 _VARINT64_BYTES_MAX = 10
 _NULL = -1
+#: Up to so many rows are encoded one by one.
+FEW = 48
 #: What a record takes besides key, value and headers, at most.
 RECORD_OVERHEAD_BYTES = 3 * _VARINT32_BYTES_MAX + _VARINT32_BYTES_MAX + 4
 
@@ -100,7 +104,10 @@ def encode_rows(rows: Rows, *, timestamp_ms: int, compression: int, stamp: Stamp
     assert count, "a batch holds at least one record"
     times_ms = None if rows.time_ms is None else _times(rows.time_ms, timestamp_ms)
     first_ms, last_ms = (timestamp_ms,) * 2 if times_ms is None else (int(times_ms.min()), int(times_ms.max()))
-    payload = memoryview(_payload(rows, None if times_ms is None else times_ms - first_ms))
+    if count <= FEW and times_ms is None and rows.headers is None:
+        payload = memoryview(_payload_of_few(rows))
+    else:
+        payload = memoryview(_payload(rows, None if times_ms is None else times_ms - first_ms))
     header = BatchHeader(
         base_offset=0,
         length=0,
@@ -121,6 +128,14 @@ def encode_rows(rows: Rows, *, timestamp_ms: int, compression: int, stamp: Stamp
 
 def _times(column: pa.Array, otherwise_ms: int) -> Ints:
     return np.asarray(pc.fill_null(column.cast(pa.int64()), otherwise_ms))
+
+
+def _payload_of_few(rows: Rows) -> bytes:
+    """What ``_payload`` gives, for rows without headers that are all of the batch's time."""
+    values = rows.value.cast(pa.binary()).to_pylist()
+    keys = [None] * len(values) if rows.key is None else rows.key.cast(pa.binary()).to_pylist()
+    pairs = enumerate(zip(keys, values, strict=True))
+    return b"".join([encode_record(Record(key=key, value=value), at, 0) for at, (key, value) in pairs])
 
 
 def _payload(rows: Rows, time_delta_ms: Ints | None) -> pa.Buffer:

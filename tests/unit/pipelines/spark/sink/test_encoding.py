@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from millstream.model.batch import HEADER_BYTES, checked_header
 from millstream.model.compression import CODECS
 from millstream.model.records import Record, decode_batch
-from millstream.pipelines.spark.sink.encoding import Rows, Stamp, cuts, encode_rows, sizes_of
+from millstream.pipelines.spark.sink.encoding import FEW, Rows, Stamp, cuts, encode_rows, sizes_of
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -43,6 +43,15 @@ def test_a_batch_holds_the_rows_in_their_order(given: list[Record], compression:
     assert (header.record_count, header.compression, header.size) == (len(given), compression, len(batch))
     found = [(record.key, record.value, list(record.headers)) for record in decode_batch(batch)]
     assert found == [(record.key, record.value, list(record.headers)) for record in given]
+
+
+@given(records.map(lambda given: given[: FEW + 1]), st.booleans(), st.sampled_from(sorted(CODECS)))
+def test_rows_are_encoded_alike_one_by_one_and_by_columns(given: list[Record], has_key: bool, codec: int) -> None:
+    """A column of headers that are all null is encoded by columns, however few the rows are, and is none."""
+    rows = _rows(given)
+    plain = Rows(rows.value, rows.key if has_key else None)
+    nulls = pa.nulls(len(given), HEADERS)
+    assert _encoded(plain, codec) == _encoded(Rows(plain.value, plain.key, nulls), codec)
 
 
 @given(records, st.integers(0, 50), st.integers(1, 50))
