@@ -11,6 +11,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -56,6 +57,7 @@ def install() -> Path:
                 ["mvn", "-q", "-B", "-f", POM, COPY_DEPENDENCIES, f"-DoutputDirectory={jars}"],
                 check=True,
                 stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,  # Even a quiet Maven sets colours back, in front of whatever a load has to tell.
             )
             done.touch()
     return jars
