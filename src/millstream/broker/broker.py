@@ -272,7 +272,12 @@ class Broker:
 
     async def _listen(self) -> None:
         config = self._config
-        limits = Limits(config.get(network.SOCKET_REQUEST_MAX_BYTES), config.get(network.QUEUED_MAX_REQUEST_BYTES))
+        limits = Limits(
+            config.get(network.SOCKET_REQUEST_MAX_BYTES),
+            config.get(network.QUEUED_MAX_REQUEST_BYTES),
+            send_buffer_bytes=config.get(network.SOCKET_SEND_BUFFER_BYTES),
+            receive_buffer_bytes=config.get(network.SOCKET_RECEIVE_BUFFER_BYTES),
+        )
         loop = asyncio.get_running_loop()
         vigil = Vigil(loop, self.clock.monotonic_s)
         self._undo.append(self._hang_up)

@@ -4,6 +4,7 @@ from millstream.config.listeners import LIMITS_CHECK, LISTENERS_CHECK, PLACE_CHE
 from millstream.config.setting import (
     INT,
     INT_MAX,
+    KIB,
     LIST,
     LONG,
     MIB,
@@ -50,6 +51,23 @@ SOCKET_REQUEST_MAX_BYTES = Setting(
     default=100 * MIB,
     check=at_least(1),
     doc="The largest request taken; a connection that announces a larger one is closed.",
+)
+SOCKET_SEND_BUFFER_BYTES = Setting(
+    "socket.send.buffer.bytes",
+    INT,
+    default=256 * KIB,
+    check=at_least(UNLIMITED),
+    doc=(
+        "How much of its answers the system holds for a client; -1 leaves it to the system. A near reader is quickest "
+        "with little, which is still in the processor's cache; one that is far away wants -1."
+    ),
+)
+SOCKET_RECEIVE_BUFFER_BYTES = Setting(
+    "socket.receive.buffer.bytes",
+    INT,
+    default=UNLIMITED,
+    check=at_least(UNLIMITED),
+    doc="How much of its requests the system holds for a client; -1 leaves it to the system.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = Setting(
     "socket.listen.backlog.size",

@@ -16,13 +16,32 @@ PACED_TURN_BYTES = 128 * 1024
 
 
 class Limits:
-    """What all connections of a listener share: the scratch buffer, the pool, the bounds."""
+    """What all connections of a listener share: the scratch buffer, the pool, the bounds.
 
-    def __init__(self, frame_bytes_max: int, queued_bytes_max: int = -1, unsent_bytes_max: int = 1024 * 1024) -> None:
+    The system's own buffers for a socket are as large as it chooses where they are given as -1.
+    """
+
+    def __init__(
+        self,
+        frame_bytes_max: int,
+        queued_bytes_max: int = -1,
+        unsent_bytes_max: int = 1024 * 1024,
+        *,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.unsent_bytes_max = unsent_bytes_max
+        self.send_buffer_bytes = send_buffer_bytes
+        self.receive_buffer_bytes = receive_buffer_bytes
         self.pool = BufferPool(queued_bytes_max)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+    def size_buffers(self, sock: socket.socket) -> None:
+        """Have the system hold as much for this socket as was asked for, or as much as it allows."""
+        for option, size in ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes)):
+            if size >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 class FramedPeer(asyncio.BufferedProtocol):
@@ -111,6 +130,8 @@ class FramedPeer(asyncio.BufferedProtocol):
             self.host = str(peer[0])
             self.address = f"{peer[0]}:{peer[1]}"
         sock = transport.get_extra_info("socket")
+        if sock is not None:
+            self._limits.size_buffers(sock)
         if sock is None or transport.get_extra_info("sslcontext") is not None:
             self._outbox = TransportOutbox(self.transport)
         else:

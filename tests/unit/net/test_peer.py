@@ -1,6 +1,7 @@
-"""How much of one connection is read at a time, on a network in memory."""
+"""How much of one connection is read at a time, on a network in memory; and what the system holds of it."""
 
 import asyncio
+import socket
 
 from millstream.net.peer import PACED_TURN_BYTES, FramedPeer, Limits
 from tests.simulation.loop import run
@@ -63,3 +64,37 @@ def test_others_read_what_there_is() -> None:
     reads, took_s = read_one(0.0)
     assert max(reads) > PACED_TURN_BYTES
     assert took_s < REST_S
+
+
+def buffers_of(limits: Limits) -> tuple[int, int]:
+    """What the system holds for a socket that was accepted under these limits, both ways."""
+
+    async def play() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        accepted: asyncio.Future[asyncio.Transport] = loop.create_future()
+
+        class Silent(FramedPeer):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                accepted.set_result(self.transport)
+
+        server = await loop.create_server(lambda: Silent(loop, limits), "127.0.0.1", 0)
+        async with server:
+            transport, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+            sock = (await accepted).get_extra_info("socket")
+            sizes = [sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+            transport.close()
+            (await accepted).close()
+        return sizes[0], sizes[1]
+
+    return asyncio.run(play())
+
+
+def test_the_system_holds_as_much_for_a_socket_as_it_is_told() -> None:
+    send_bytes, receive_bytes = 48 * 1024, 24 * 1024
+    # Linux counts its own book-keeping as well, and so doubles what it is told.
+    assert buffers_of(Limits(1, send_buffer_bytes=send_bytes, receive_buffer_bytes=receive_bytes)) == (
+        2 * send_bytes,
+        2 * receive_bytes,
+    )
+    assert buffers_of(Limits(1, send_buffer_bytes=send_bytes))[1] == buffers_of(Limits(1))[1] != 2 * receive_bytes
