@@ -12,7 +12,7 @@ from millstream.net.outbox import Outbox, Part, SocketOutbox, TransportOutbox
 #: How much is read from one connection before the others have their turn.
 TURN_BYTES = 512 * 1024
 #: The same of one that rests in between.
-PACED_TURN_BYTES = 128 * 1024
+PACED_TURN_BYTES = 64 * 1024
 
 
 class Limits:
