@@ -102,18 +102,28 @@ class Polled:
         return done.result(WAIT_S)
 
     def end(self, close: Callable[[], Any]) -> None:
-        self.do(lambda: setattr(self, "_is_over", True))
+        """Close it on the thread that polls it; one that never closes is a time-out of this member alone."""
+
+        def last() -> None:
+            self._is_over = True
+            close()
+
+        try:
+            self.do(last)
+        except TimeoutError:
+            raise TimeoutError(f"the client did not close within {WAIT_S:g} s") from None
         self._thread.join(WAIT_S)
-        close()
 
     def _run(self) -> None:
-        while not self._is_over:
+        while True:
             while not self._work.empty():
                 work, done = self._work.get()
                 try:
                     done.set_result(work())
                 except Exception as error:
                     done.set_exception(error)
+            if self._is_over:
+                return
             try:
                 self.poll()
                 self.diary.assigned = [[place.topic, place.partition] for place in self.assignment()]
