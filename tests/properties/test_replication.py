@@ -97,7 +97,7 @@ class Replication:
             code = ErrorCode.REQUEST_TIMED_OUT
         if code and role.leading is not None:
             role.leading.refused(proposal, code, self.clock.ms)
-        elif not code and role.granted(proposal, isr, self.version, self.clock.ms):
+        elif not code and role.granted(proposal, isr, self.version, self.clock.ms, ()):
             node.partition.in_sync_changed()
         self.look(node)
 
@@ -174,6 +174,7 @@ class Replication:
                     node.replica.log.end_offset,
                     self.clock.ms,
                     LAG_MS,
+                    node.replica.log.config.min_insync_replicas,
                 )
         if self.rng.random() < 0.7:
             self.grant()

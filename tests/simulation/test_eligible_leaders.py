@@ -118,6 +118,29 @@ def test_a_controller_that_is_busy_lets_nobody_lead_who_missed_what_was_committe
     simulate(scenario)
 
 
+@pytest.mark.parametrize("whose", [LEADER, BROKERS, TOPIC])
+def test_what_waited_for_more_to_be_in_sync_is_shown_once_fewer_have_to_be(whose: str) -> None:
+    """Nobody is eligible, nothing more is written, and no follower fetches: nothing else moves the watermark."""
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster = SimulatedCluster(network)
+        first, second = await begun(cluster, own="1" if whose == TOPIC else None)
+        await cluster.stop(second)
+        await cluster.until(lambda: in_sync(cluster) == {first})
+        await alter(cluster, first, whose, "2")
+        assert await eligible(cluster) == ()
+        await write(cluster, b"one alone", acks=1)
+        connection = await cluster.connect(first)
+        assert await read_all(connection, TOPIC) == [b"both"]
+        await alter(cluster, first, whose, "1")
+        await asyncio.sleep(1)
+        assert await read_all(connection, TOPIC) == [b"both", b"one alone"]
+        connection.close()
+        await cluster.stop()
+
+    simulate(scenario)
+
+
 def test_a_leader_that_hears_late_that_more_must_be_in_sync_commits_nothing_that_others_may_miss() -> None:
     async def scenario(network: SimNetwork) -> None:
         cluster = SimulatedCluster(network, settings={MIN_INSYNC: "2"})

@@ -17,6 +17,7 @@ from millstream.protocol.messages.alter_partition import (
 from millstream.replication.leading import Proposal
 from millstream.replication.partition import Partition
 from millstream.replication.replicas import Replicas
+from millstream.replication.role import Leadership
 
 logger = logging.getLogger(__name__)
 
@@ -156,16 +157,24 @@ class InSync:
             answer = answers.get((partition.topic_id, partition.topic_partition.partition))
             refusal = code if answer is None else ErrorCode(answer.error_code)
             if answer is not None and not refusal:
-                before = partition.role.leadership.isr
+                before = partition.role.leadership
                 isr, eligible = tuple(answer.isr), tuple(answer.eligible_replicas)
                 if partition.role.granted(proposal, isr, answer.partition_epoch, self._now_ms(), eligible):
-                    logger.info("%s: in sync are %s, were %s", partition.topic_partition, answer.isr, list(before))
+                    _tell(partition, before, partition.role.leadership)
                     partition.in_sync_changed()
             elif partition.role.leading is not None:
                 logger.info("%s: the controller refused %s: %s", partition.topic_partition, proposal, refusal.name)
                 partition.role.leading.refused(proposal, refusal, self._now_ms())
                 partition.in_sync_changed()  # What waited for a replica that may not join waits no more.
             self._noticed[partition] = None
+
+
+def _tell(partition: Partition, before: Leadership, after: Leadership) -> None:
+    if before.isr != after.isr:
+        logger.info("%s: in sync are %s, were %s", partition.topic_partition, list(after.isr), list(before.isr))
+    if before.eligible != after.eligible:
+        eligible = list(after.eligible) or "nobody"
+        logger.info("%s: eligible besides is %s, were %s", partition.topic_partition, eligible, list(before.eligible))
 
 
 def _ignore(partition: Partition) -> None:

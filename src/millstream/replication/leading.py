@@ -98,7 +98,7 @@ class Leading:
         isr: tuple[int, ...],
         epoch_start: int,
         now_ms: int,
-        eligible: tuple[int, ...] = (),
+        eligible: tuple[int, ...],
     ) -> None:
         self.broker_id = broker_id
         self.epoch_start = epoch_start
@@ -114,9 +114,7 @@ class Leading:
         self._not_before_ms = NEVER_MS
         self._backoff_ms = BACKOFF_MS
 
-    def told(
-        self, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...] = ()
-    ) -> None:
+    def told(self, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...]) -> None:
         """The controller has another state of the same term: what was proposed before is settled by it."""
         others = [replica for replica in replicas if replica != self.broker_id]
         self.followers = {replica: self.followers.get(replica) or Follower(NEVER_MS) for replica in others}
@@ -190,26 +188,27 @@ class Leading:
         own_end: int,
         now_ms: int,
         lag_ms_max: int,
-        min_insync: int = 1,
+        min_insync: int,
     ) -> Proposal | None:
         """The set to ask for now, if another one than is known; from here on the watermark waits for all it names.
 
         Who leaves and who joins is asked separately, so that one that may not join keeps nobody from leaving.  While it
         is not known whether somebody joined, nobody else does: the set is asked for as it is, which settles it.  So it
-        is where there are enough in it and others are eligible all the same: they must not be when the watermark moves.
+        is where there are enough in it and others are eligible all the same: they must not be when the watermark moves,
+        and that shall not fail for one who may not join.
         """
         if self._proposal is not None or now_ms < self._not_before_ms:
             return None
         behind = self.laggards(own_end, now_ms, lag_ms_max)
         wanted = [replica for replica in self.isr if replica not in behind]
         is_settled = self.maybe <= set(self.isr)
-        if not behind and is_settled:
+        holds_back = bool(self.eligible) and self._is_enough(min_insync)
+        if not behind and is_settled and not holds_back:
             wanted += [
                 replica
                 for replica, follower in self.followers.items()
                 if self.may_join(replica, watermark) and now_ms - follower.seen_ms <= lag_ms_max
             ]
-        holds_back = bool(self.eligible) and self._is_enough(min_insync)
         if len(wanted) == len(self.isr) and not behind and is_settled and not holds_back:
             return None
         epochs = {replica: follower.broker_epoch for replica, follower in self.followers.items()}
@@ -220,7 +219,7 @@ class Leading:
         self.maybe = self.maybe.union(wanted)
         return self._proposal
 
-    def granted(self, proposal: Proposal, isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...] = ()) -> bool:
+    def granted(self, proposal: Proposal, isr: tuple[int, ...], now_ms: int, eligible: tuple[int, ...]) -> bool:
         """The controller has taken ``proposal`` over; False when something newer was heard meanwhile."""
         if proposal is not self._proposal:
             return False

@@ -361,7 +361,7 @@ class Partition:
         self._advance(log)
 
     def in_sync_changed(self) -> None:
-        """The controller granted another in-sync set, or refused one: by either the watermark may move."""
+        """Another in-sync set was granted or refused, or another number has to be in sync: the watermark may move."""
         if self.role.part is Part.LEADER and self.log is not None and not self.log.is_offline:
             self._advance(self.log)
             self._purgatory.wake(self)

@@ -202,6 +202,7 @@ class Replicas:
         for partition in self.of_topic(topic):
             if partition.log is not None:
                 partition.log.config = config
+            partition.in_sync_changed()
             self._look_at_eligible(partition)
 
     def _look_at_eligible(self, partition: Partition) -> None:

@@ -87,6 +87,8 @@ class Role:
             self.leading = Leading(self.broker_id, everyone, told.isr, own_end, now_ms, told.eligible)
         elif is_news:  # What is told again settles nothing: a proposal may still be on its way.
             self.leading.told(everyone, told.isr, now_ms, told.eligible)
+        else:  # But for who is eligible, of which a controller of an older release says nothing.
+            self.leading.eligible = told.eligible
         return is_new_epoch
 
     def granted(
@@ -95,7 +97,7 @@ class Role:
         isr: tuple[int, ...],
         partition_epoch: int,
         now_ms: int,
-        eligible: tuple[int, ...] = (),
+        eligible: tuple[int, ...],
     ) -> bool:
         """The controller took over what this leader proposed; False when that is no news any more."""
         known = self.leadership

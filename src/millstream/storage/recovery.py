@@ -66,14 +66,15 @@ def load_log(
         log.start_offset = known.start_offset
         log.create()
         log.epochs.clear()
-        return _begun(log, known.start_offset)
+        _begin(log, known.start_offset)
+        _compare(log, known)
+        return log
     log.adopt(segments, max(segments[0].base_offset, known.start_offset), segments[-1].base_offset)
     _load_epochs(log)
     is_clean = known.is_clean and _load_clean(log)
     if not is_clean:
         _Recovery(log, known.recovery_point).run()
-        # Whoever stopped cleanly had flushed all up to there, and nobody was writing then who could leave a torn end.
-        log.directory.has_lost |= known.is_clean and log.end_offset < known.recovery_point
+    _compare(log, known)
     if log.end_offset < log.start_offset:
         _log.warning("%s ends at %d, before its start %d", log.folder, log.end_offset, log.start_offset)
         log.restart_at(log.start_offset)
@@ -89,9 +90,13 @@ def load_log(
     return log
 
 
-def _begun(log: Log, offset: int) -> Log:
+def _compare(log: Log, known: LastKnown) -> None:
+    """Find out a log that has lost its end since: whoever stopped cleanly had flushed all up to there."""
+    log.directory.has_lost |= known.is_clean and log.end_offset < known.recovery_point
+
+
+def _begin(log: Log, offset: int) -> None:
     log.end_offset = log.producers.end_offset = log.recovery_point = log.flusher.durable_offset = offset
-    return log
 
 
 def _find_segments(log: Log) -> list[Segment]:

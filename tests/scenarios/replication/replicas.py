@@ -63,6 +63,7 @@ class Replicas:
             node.replica.log.end_offset,
             self._clock.ms,
             LAG_MS,
+            node.replica.log.config.min_insync_replicas,
         )
         if node.proposal is None:
             return ["nothing"]
@@ -72,7 +73,8 @@ class Replicas:
         (node,) = self._nodes_of(command)
         assert node.proposal is not None
         isr = tuple(replica for replica, _ in node.proposal.isr)
-        is_news = node.partition.role.granted(node.proposal, isr, int(command.options["version"]), self._clock.ms)
+        version = int(command.options["version"])
+        is_news = node.partition.role.granted(node.proposal, isr, version, self._clock.ms, ())
         node.partition.in_sync_changed()
         return ["ok" if is_news else "out of date"]
 

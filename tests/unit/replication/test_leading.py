@@ -9,11 +9,11 @@ LAG_MS = 30_000
 
 
 def leading(isr: tuple[int, ...] = (1, 2, 3), *, start: int = 0) -> Leading:
-    return Leading(1, (1, 2, 3), isr, start, 0)
+    return Leading(1, (1, 2, 3), isr, start, 0, ())
 
 
 def propose(leader: Leading, *, watermark: int = 0, end: int = 0, now_ms: int = 0) -> Proposal | None:
-    return leader.propose(5, 7, 100, watermark, end, now_ms, LAG_MS)
+    return leader.propose(5, 7, 100, watermark, end, now_ms, LAG_MS, 1)
 
 
 def members(proposal: Proposal | None) -> list[int] | None:
@@ -49,7 +49,7 @@ def test_with_fewer_in_sync_than_asked_for_the_watermark_stays(min_insync: int, 
 
 
 def test_no_more_replicas_are_asked_for_than_there_are() -> None:
-    leader = Leading(1, (1, 2), (1, 2), 0, 0)
+    leader = Leading(1, (1, 2), (1, 2), 0, 0, ())
     leader.followers[2].fetched(10, 10, 0)
     assert leader.high_watermark(4, 10, 3) == 10
 
@@ -150,7 +150,7 @@ def test_one_that_may_have_joined_and_is_gone_is_asked_after() -> None:
     asked = propose(leader, watermark=6, end=10, now_ms=LAG_MS + 1)
     assert members(asked) == [1, 2]
     assert asked is not None
-    assert leader.granted(asked, (1, 2), LAG_MS + 1)
+    assert leader.granted(asked, (1, 2), LAG_MS + 1, ())
     assert leader.high_watermark(6, 10, 1) == 10
 
 
@@ -162,7 +162,7 @@ def test_while_one_leaves_the_watermark_still_waits_for_it() -> None:
     assert members(proposal) == [1, 2]
     assert proposal is not None
     assert leader.high_watermark(4, 10, 1) == 4
-    assert leader.granted(proposal, (1, 2), LAG_MS + 1)
+    assert leader.granted(proposal, (1, 2), LAG_MS + 1, ())
     assert leader.high_watermark(4, 10, 1) == 10
 
 
@@ -174,7 +174,7 @@ def test_one_proposal_is_under_way_at_a_time() -> None:
     assert members(first) == [1, 2]
     assert propose(leader, end=5) is None
     assert first is not None
-    assert leader.granted(first, (1, 2), 0)
+    assert leader.granted(first, (1, 2), 0, ())
     assert members(propose(leader, end=5)) == [1, 2, 3]
 
 
@@ -191,7 +191,7 @@ def test_one_that_joins_has_its_time_to_catch_up() -> None:
     proposal = propose(leader, watermark=5, end=10, now_ms=LAG_MS)
     assert members(proposal) == [1, 2, 3]
     assert proposal is not None
-    assert leader.granted(proposal, (1, 2, 3), LAG_MS)
+    assert leader.granted(proposal, (1, 2, 3), LAG_MS, ())
     assert propose(leader, watermark=5, end=10, now_ms=2 * LAG_MS) is None
     assert members(propose(leader, watermark=5, end=10, now_ms=2 * LAG_MS + 1)) == [1, 2]
 
@@ -239,9 +239,20 @@ def test_nothing_is_committed_while_others_are_eligible_until_the_controller_has
     assert leader.propose(5, 8, 100, 12, 12, 0, LAG_MS, min_insync=1) is None
 
 
+def test_who_must_be_struck_is_so_without_those_who_would_join() -> None:
+    """One who may not join would have the whole proposal refused, again and again."""
+    leader = Leading(1, (1, 2, 3), (1,), 0, 0, eligible=(2,))
+    leader.followers[3].fetched(5, 0, 0)
+    strike = propose(leader, watermark=0, end=5)
+    assert members(strike) == [1]
+    assert strike is not None
+    assert leader.granted(strike, (1,), 0, ())
+    assert members(propose(leader, watermark=5, end=5)) == [1, 3]
+
+
 def test_who_is_eligible_by_another_word_of_the_controller_counts() -> None:
-    leader = Leading(1, (1, 2, 3), (1, 2), 10, 0)
+    leader = Leading(1, (1, 2, 3), (1, 2), 10, 0, ())
     leader.told((1, 2, 3), (1,), 0, eligible=(2,))
     assert leader.high_watermark(10, 12, 1) == 10
-    leader.told((1, 2, 3), (1,), 0)
+    leader.told((1, 2, 3), (1,), 0, ())
     assert leader.high_watermark(10, 12, 1) == 12

@@ -22,7 +22,7 @@ from millstream.replication.nearest import nearest_replica
 def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(
     racks: dict[int, str | None], rack: str, offset: int, nearest: int | None
 ) -> None:
-    leading = Leading(1, (1, 2, 3, 4), (1, 2, 3), 0, 0)
+    leading = Leading(1, (1, 2, 3, 4), (1, 2, 3), 0, 0, ())
     for replica, end in ((2, 8), (3, 10), (4, 10)):
         leading.followers[replica].fetched(end, 10, 0)
     assert nearest_replica(leading, racks, rack, offset) == nearest

@@ -1,5 +1,7 @@
 """Who leads, who follows, and what the controller's word changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from millstream.replication.role import TRANSITIONS, Leadership, Part, Role
@@ -70,13 +72,13 @@ def test_what_is_told_again_leaves_a_proposal_open_and_what_is_new_settles_it() 
     role.follow(led(1, epoch=5, isr=(1, 2)))
     assert role.leading is not None
     role.leading.followers[3].fetched(0, 0, 0)
-    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100)
+    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100, 1)
     assert proposal is not None
     role.follow(led(1, epoch=5, isr=(1, 2)))
     assert role.leading.maybe == {1, 2, 3}
     role.follow(led(1, epoch=5, isr=(1, 2), partition_epoch=1))
     assert role.leading.maybe == set()
-    assert not role.granted(proposal, (1, 2, 3), 2, 0), "it is out of date"
+    assert not role.granted(proposal, (1, 2, 3), 2, 0, ()), "it is out of date"
 
 
 def test_a_grant_is_the_new_leadership() -> None:
@@ -84,10 +86,19 @@ def test_a_grant_is_the_new_leadership() -> None:
     role.follow(led(1, epoch=5, isr=(1, 2)))
     assert role.leading is not None
     role.leading.followers[3].fetched(0, 0, 0)
-    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100)
+    proposal = role.leading.propose(5, 0, 9, 0, 0, 0, 100, 1)
     assert proposal is not None
-    assert role.granted(proposal, (1, 2, 3), 1, 0)
+    assert role.granted(proposal, (1, 2, 3), 1, 0, ())
     assert (role.leadership.isr, role.leadership.partition_epoch, role.others_in_sync) == ((1, 2, 3), 1, (2, 3))
+
+
+def test_who_is_eligible_counts_also_where_it_was_left_out_before() -> None:
+    """A controller of an older release says nothing of it; the next one tells the same state again."""
+    role = Role(1)
+    role.follow(led(1, epoch=5, isr=(1,)))
+    role.follow(replace(led(1, epoch=5, isr=(1,)), eligible=(2,)))
+    assert role.leading is not None
+    assert role.leading.eligible == role.leadership.eligible == (2,)
 
 
 @pytest.mark.parametrize("part", list(Part))

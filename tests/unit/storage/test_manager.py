@@ -449,7 +449,19 @@ def test_whole_batches_that_are_damaged_are_missed_and_a_torn_one_is_not(tmp_pat
     assert not reopened(lambda segment: segment.write_bytes(b"?" * 200 + segment.read_bytes()[200:]))
 
 
-def test_nobody_left_a_torn_end_who_stopped_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    {
+        "a torn end": lambda segment: os.truncate(segment, segment.stat().st_size - 3),
+        "a last batch that is missing": lambda segment: os.truncate(segment, segment.stat().st_size * 2 // 3),
+        "no batch": lambda segment: os.truncate(segment, 0),
+        "no segment": os.remove,
+    }.items(),
+    ids=lambda it: it[0],
+)
+def test_who_stopped_cleanly_had_all_and_misses_what_is_not_there(
+    tmp_path: Path, damage: tuple[str, Callable[[Path], object]]
+) -> None:
     logs = open_logs(OS, str(tmp_path))
     logs.losses_are_known()
     log = logs.create(tp(0), TOPIC_ID, DEFAULTS)
@@ -457,12 +469,25 @@ def test_nobody_left_a_torn_end_who_stopped_cleanly(tmp_path: Path) -> None:
         append(log, batch())
     logs.close()
     (segment,) = tmp_path.glob("*/*.log")
-    os.truncate(segment, segment.stat().st_size - 3)
+    damage[1](segment)
     again = open_logs(OS, str(tmp_path))
     assert not again.has_kept
     found = again.get(tp(0))
     assert found is not None
     assert found.end_offset < log.end_offset
+
+
+def test_who_stopped_cleanly_and_finds_all_misses_nothing(tmp_path: Path) -> None:
+    logs = open_logs(OS, str(tmp_path))
+    logs.losses_are_known()
+    full, cut, _ = (logs.create(tp(index), TOPIC_ID, DEFAULTS) for index in range(3))
+    for log in (full, cut):
+        for _ in range(3):
+            append(log, batch())
+        log.flush()
+    cut.truncate_to(1)
+    logs.close()
+    assert open_logs(OS, str(tmp_path)).has_kept
 
 
 def test_directories_of_an_earlier_life_than_the_last_that_is_known_have_not_kept_everything() -> None:
