@@ -315,7 +315,7 @@ class Consumer:
         self._stopped.set()
         self._intake.store()
         try:
-            self._wire.close()
+            self._intake.close()
         except KafkaException as exception:
             raise translated(exception, "closing a consumer") from exception
 

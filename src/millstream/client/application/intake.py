@@ -26,6 +26,9 @@ ATTEND_EVERY_S = 0.5
 FETCH_RECORDS = 1_000
 FETCH_RECORDS_AT_MOST_ONCE = 100
 TIMEOUT_S = 30.0
+#: Leaving a group takes a moment; one that cannot be reached hears nothing of it.
+LEAVE_S = 5.0
+LEAVE_SLICE_S = 0.005
 
 #: What librdkafka reports and mends by itself.
 _PASSING = {
@@ -66,6 +69,10 @@ class Intake:
         self.on_assign, self.on_revoke = on_assign, on_revoke
         strategy = str(settings.get("partition.assignment.strategy", ""))
         self.is_incremental = "cooperative" in strategy or settings.get("group.protocol") == "consumer"
+        #: Whether it leaves the group when it ends; a static member keeps its place, whoever comes next.
+        self.is_to_leave = False
+        self.is_static = bool(settings.get("group.instance.id"))
+        self.has_server_ids = settings.get("group.protocol") != "consumer"
         self.wire = made(Wire, settings)
         join_s = JOIN_SILENTLY_S if settings.get("group.protocol") == "consumer" else JOIN_S
         self.reach = Reach(self.wire, str(settings["bootstrap.servers"]), in_group=group is not None, join_s=join_s)
@@ -88,6 +95,29 @@ class Intake:
             on_revoke=self._revoked,
             on_lost=self._revoked,
         )
+        self.is_to_leave = not self.is_static
+
+    def close(self) -> None:
+        """Leave the group and let go.
+
+        The group is left before, with its calls attended to: librdkafka 2.16 waits for ever, and holds Python's lock
+        meanwhile, where partitions are given to a consumer that is being closed (its issue 4884).
+        """
+        try:
+            if self.is_to_leave:
+                self._leave()
+        finally:
+            self.wire.close()
+
+    def _leave(self) -> None:
+        self.wire.unsubscribe()
+        deadline_s = time.monotonic() + LEAVE_S
+        while self._is_member() and time.monotonic() < deadline_s:
+            self.wire.consume(1, LEAVE_SLICE_S)
+
+    def _is_member(self) -> bool:
+        """Whether the group may still call; a member that chose its own id keeps it when it has left."""
+        return bool(self.wire.assignment()) or (self.has_server_ids and bool(self.wire.memberid()))
 
     def begun_at(self, partitions: list[WirePartition]) -> list[WirePartition]:
         return begun(self.wire, partitions, self.start, in_group=self.group is not None, timeout_s=TIMEOUT_S)
