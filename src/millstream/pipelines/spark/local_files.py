@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from millstream.pipelines.spark.java import compiled
+
 NAME = "millstream.LocalFiles"
 _SOURCE = """
 package millstream;
@@ -56,11 +58,8 @@ def quicken_local_files(spark: SparkSession) -> None:
 def _replace(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     settings = spark.sparkContext._jsc.hadoopConfiguration()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(settings.getClassLoader())
-    compiler.cook(_SOURCE)
     own = jvm.org.apache.hadoop.conf.Configuration(settings)
-    own.setClassLoader(compiler.getClassLoader())
+    own.setClassLoader(compiled(spark, _SOURCE))
     own.set("fs.file.impl", NAME)
     address, files = jvm.java.net.URI("file:///"), jvm.org.apache.hadoop.fs.FileSystem
     files.get(address, settings).close()  # It is forgotten with that; whoever has it can go on with it.

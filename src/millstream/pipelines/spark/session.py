@@ -58,9 +58,9 @@ def spark_session(app_name: str = "millstream", master: str = "local[*]", **conf
     is_new = SparkContext._active_spark_context is None
     spark = builder.getOrCreate()
     if not master.startswith("sc://"):
-        from millstream.pipelines.spark.source import MillstreamDataSource
+        from millstream.pipelines.spark.registration import register
 
-        spark.dataSource.register(MillstreamDataSource)
+        register(spark)
         open_desk(spark)
         if is_new:
             quicken_local_files(spark)
