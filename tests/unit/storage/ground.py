@@ -50,6 +50,10 @@ def config(**changes: Any) -> TopicConfig:
     return replace(DEFAULTS, **changes)
 
 
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition(TP.topic, partition)
+
+
 def batch(count: int = 1, *, timestamp: int = NOW_MS, value: bytes = b"value", **fields: Any) -> bytearray:
     """A batch of ``count`` records a millisecond apart."""
     return encode_batch([Record(timestamp=timestamp + at, value=value) for at in range(count)], **fields)
