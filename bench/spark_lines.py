@@ -12,7 +12,7 @@ from millstream.pipelines.spark.session import spark_session
 
 OURS, THEIRS = "millstream", "kafka"
 ROWS_PER_S: Format = (1e-6, "{:.2f} M rows/s")
-MILLIS: Format = (1.0, "{:.0f} ms")
+MILLIS: Format = (1e-3, "{:.1f} ms")
 
 
 @dataclass(frozen=True)

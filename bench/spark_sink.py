@@ -10,18 +10,14 @@ import argparse
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_END, Consumer, Producer
-from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
-from bench import processes
+from bench import processes, runner
 from bench.spark_lines import MILLIS, OURS, ROWS_PER_S, THEIRS, Line, bench_session, end, java_pid, render
 from bench.table import LESS
 
@@ -48,9 +44,12 @@ def rate_of(spark: SparkSession, form: str, broker: BrokerProcess, rows: int) ->
     return Rate(rows / (time.monotonic() - start_s), rows / (sum(map(processes.cpu_s, pids)) - used_s))
 
 
-def latencies_ms(spark: SparkSession, form: str, address: str, seconds: float) -> list[float]:
-    """From just before a record is sent until a reader of committed records has its copy, at a steady rate."""
-    brokers = {"kafka.bootstrap.servers": address}
+def latency_of(spark: SparkSession, form: str, server: BrokerProcess, seconds: float) -> runner.Figures:
+    """From just before a record is sent until a reader of committed records has its copy, at a steady rate.
+
+    Who sends and reads is a process of its own, as elsewhere: the query's has enough to do.
+    """
+    brokers = {"kafka.bootstrap.servers": server.address}
     source, target = f"in-{form}", f"out-{form}"
     frame = spark.readStream.format(form).options(**brokers, subscribe=source, startingOffsets="latest").load()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:  # A stopped query may still write.
@@ -61,48 +60,18 @@ def latencies_ms(spark: SparkSession, form: str, address: str, seconds: float) -
             .option("checkpointLocation", checkpoint)
             .start()
         )
-        over = threading.Event()
-        sender = threading.Thread(target=_send, args=(address, source, over), daemon=True)
-        sender.start()
+        given: dict[str, float | str] = {
+            "target": target,
+            "partitions": PARTITIONS,
+            "warm_up_s": WARM_UP_S,
+            "seconds": seconds,
+        }
         try:
-            return _receive(address, target, seconds, query)
+            return runner.run("librdkafka_through", server, topic=source, rate=RECORDS_PER_S, **given)
+        except runner.LoadFailed as failure:
+            raise RuntimeError(f"{failure}; the query to measure: {query.exception() or query.status}") from failure
         finally:
-            over.set()
-            sender.join()
             query.stop()
-
-
-def _send(address: str, topic: str, over: threading.Event) -> None:
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "log_level": 2})
-    start_s, sent = time.monotonic(), 0
-    while not over.is_set():
-        due = int((time.monotonic() - start_s) * RECORDS_PER_S)
-        for _ in range(sent, due):
-            producer.produce(topic, value=str(time.time_ns()).encode().rjust(100), partition=sent % PARTITIONS)
-            sent += 1
-        producer.poll(0)
-        time.sleep(0.001)
-    producer.flush(10)
-
-
-def _receive(address: str, topic: str, seconds: float, query: StreamingQuery) -> list[float]:
-    settings = {"bootstrap.servers": address, "group.id": "latency", "isolation.level": "read_committed"}
-    consumer = Consumer({**settings, "fetch.wait.max.ms": 10, "log_level": 2})
-    consumer.assign([Place(topic, number, OFFSET_END) for number in range(PARTITIONS)])
-    found: list[float] = []
-    first_s = None
-    while first_s is None or time.monotonic() < first_s + WARM_UP_S + seconds:
-        message = consumer.poll(1.0)
-        if message is None or message.error() is not None:
-            if not query.isActive:
-                raise RuntimeError(f"the query to measure has ended: {query.exception()}")
-            continue
-        now_s = time.monotonic()
-        first_s = first_s or now_s
-        if now_s >= first_s + WARM_UP_S:
-            found.append((time.time_ns() - int(message.value() or b"0")) / 1e6)
-    consumer.close()
-    return found
 
 
 def measure(rows: int, rounds: int, seconds: float) -> list[Line]:
@@ -134,16 +103,14 @@ def _rates(spark: SparkSession, broker: BrokerProcess, rows: int, rounds: int) -
 
 def _waits(spark: SparkSession, broker: BrokerProcess, rounds: int, seconds: float) -> list[Line]:
     """In turns, for whatever else the machine does meanwhile, and first in turns: Java gets faster all the while."""
-    waits: dict[str, list[list[float]]] = {OURS: [], THEIRS: []}
+    waits: dict[str, list[runner.Figures]] = {OURS: [], THEIRS: []}
     for number in range(rounds + 1):
         for form in [OURS, THEIRS][:: -1 if number % 2 else 1]:
-            found = sorted(latencies_ms(spark, form, broker.address, seconds))
+            found = latency_of(spark, form, broker, seconds)
             waits[form] += [found] if number else []  # The first warms up.
     lines = []
-    for share, name in ((0.5, "p50"), (0.99, "p99")):
-        ours, theirs = (
-            statistics.median(each[int(len(each) * share)] for each in waits[form]) for form in (OURS, THEIRS)
-        )
+    for name in ("p50", "p99"):
+        ours, theirs = (statistics.median(each[f"{name}_us"] for each in waits[form]) for form in (OURS, THEIRS))
         title = f"topic → query → topic at 1,000 records/s, exactly once beside at least once, {name}"
         lines.append(Line(title, ours, theirs, MILLIS, LESS, held_to=1.0))
     return lines
