@@ -13,6 +13,10 @@ from millstream.pipelines.spark.source import StreamReader, read_task
 from millstream.pipelines.spark.task import Task
 from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
+from tests.system.watching import metrics
+
+#: How many fetches of consumers a broker has answered.
+FETCHES = 'kafka_network_requestmetrics_totaltimems_count{request="FetchConsumer"}'
 
 
 def task_of(address: str, topic: str, start: int, stop: int, **options: str) -> Task:
@@ -81,6 +85,36 @@ def test_small_ranges_are_read_together_as_one_batch(topics: Topics) -> None:
     (table,) = read_together(tasks)
     assert table["value"].to_pylist() == [name.encode() for count, name in enumerate(names, 1) for _ in range(count)]
     assert table["offset"].to_pylist() == [1, 1, 2, 1, 2, 3]
+
+
+def test_a_leader_is_asked_for_all_small_ranges_by_one_fetch(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, arguments=["--metrics-port", "0"]) as broker:
+        topics = Topics(broker.address)
+        names = [topics.new() for _ in range(4)]
+        for name in names:
+            topics.put(name, [name] * 3)
+        tasks = [task_of(broker.address, name, 0, 3) for name in names]
+        before = metrics(broker).get(FETCHES, 0)
+        (table,) = read_together(tasks)
+        assert table.num_rows == 12
+        assert metrics(broker)[FETCHES] == before + 1
+
+
+def test_ranges_read_together_of_one_partition_or_with_one_that_is_lost_are_all_read(topics: Topics) -> None:
+    whole, lost = topics.new(), topics.new()
+    for name in (whole, lost):
+        topics.put(name, [name] * 4)
+    topics.cut(lost, before=2)
+    tasks = [
+        task_of(topics.address, name, start, stop, failOnDataLoss="false")
+        for name, start, stop in ((whole, 0, 2), (lost, 0, 3), (whole, 2, 4))
+    ]
+    found = [
+        (row["topic"], row["offset"])
+        for table in read_together(tasks)
+        for row in table.select(["topic", "offset"]).to_pylist()
+    ]
+    assert sorted(found) == sorted([(lost, 2), *((whole, offset) for offset in range(4))])
 
 
 def test_ranges_read_together_keep_the_bound_of_one_fetch_and_can_be_left_in_the_middle(topics: Topics) -> None:

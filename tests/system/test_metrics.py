@@ -1,14 +1,12 @@
 """A broker as its watchers see it."""
 
-import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from tests.system.broker_process import BrokerProcess
 from tests.system.command import Millstream
+from tests.system.watching import metrics, page
 
 
 @pytest.fixture(scope="module")
@@ -20,23 +18,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def bootstrap(broker: BrokerProcess) -> str:
     return broker.address
-
-
-def page(broker: BrokerProcess, path: str) -> tuple[int, str]:
-    found = re.search(r"^metrics (\S+)$", broker.output, re.M)
-    assert found is not None, broker.output
-    try:
-        with urllib.request.urlopen(f"http://{found[1]}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-def metrics(broker: BrokerProcess) -> dict[str, float]:
-    status, text = page(broker, "/metrics")
-    assert status == 200
-    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, _, value in samples}
 
 
 def test_health_is_told(broker: BrokerProcess) -> None:

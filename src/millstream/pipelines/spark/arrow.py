@@ -55,11 +55,11 @@ class Decoder:
         self.position = start
         #: Bytes of the whole batches that the last survey went over.
         self.surveyed_bytes = 0
-        self._partition = partition
+        self.partition = partition
+        self.with_headers = with_headers
         self._start = start
         self._stop = stop
         self._checks_crcs = checks_crcs
-        self._with_headers = with_headers
         self._schema = arrow_schema(with_headers=with_headers)
         self._aborting: set[int] = set()
         self._topic = _repeated(partition.topic, 0)
@@ -81,7 +81,21 @@ class Decoder:
 
     def decode(self, fetched: Buffer, places: list[Place]) -> pa.RecordBatch | None:
         """The records of these batches; None when there are none."""
-        return self._table(*_lay_out(fetched, places)) if places else None
+        return decode_together([Part(self, fetched, places)])
+
+    def wanted(self, offsets: Ints) -> tuple[int, int]:
+        """From which and up to which of these offsets, in order, records are to be shown."""
+        low, high = np.searchsorted(offsets, (self._start, self._stop))
+        return int(low), int(high)
+
+    def table(self, arrays: list[pa.Array]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def topics(self, rows: int) -> pa.Array:
+        """The topic's name so many times; the longest column so far serves the shorter ones."""
+        if len(self._topic) < rows:
+            self._topic = _repeated(self.partition.topic, rows)
+        return self._topic.slice(0, rows)
 
     def _wanted(self, fetched: Buffer, aborted: Sequence[tuple[int, int]]) -> Iterator[Place]:
         """The batches with records to show; moves the position behind every batch that is there to its last byte."""
@@ -112,48 +126,78 @@ class Decoder:
         return header.is_transactional and header.producer_id in self._aborting
 
     def _corrupt(self, header: BatchHeader, what: str) -> ProtocolError:
-        where = f"the batch at offset {header.base_offset} of partition {self._partition}"
+        where = f"the batch at offset {header.base_offset} of partition {self.partition}"
         return ProtocolError(ErrorCode.CORRUPT_MESSAGE, f"{where} {what}")
 
-    def _table(self, payload: Buffer, columns: Columns, headers: list[BatchHeader]) -> pa.RecordBatch | None:
-        counts = np.array([header.record_count for header in headers])
-        offsets = np.repeat([header.base_offset for header in headers], counts) + columns.offset_deltas
-        low, high = np.searchsorted(offsets, (self._start, self._stop))
-        if low == high:
-            return None
-        rows = len(offsets)
-        data = pa.py_buffer(payload)
-        arrays = [
-            _fields(data, columns.key_start, columns.key_len),
-            _fields(data, columns.value_start, columns.value_len),
-            self._topics(rows),
-            pa.array(np.full(rows, self._partition.partition, np.int32)),
-            pa.array(offsets),
-            _timestamps(columns, headers, counts),
-            pa.array(np.repeat(np.array([_is_append_time(header) for header in headers], np.int32), counts)),
-        ]
-        if self._with_headers:
-            arrays.append(_headers(payload, columns))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema).slice(low, high - low)
 
-    def _topics(self, rows: int) -> pa.Array:
-        """The topic's name so many times; the longest column so far serves the shorter ones."""
-        if len(self._topic) < rows:
-            self._topic = _repeated(self._partition.topic, rows)
-        return self._topic.slice(0, rows)
+class Part(NamedTuple):
+    """What was fetched of one partition, and the batches in it whose records are wanted."""
+
+    decoder: Decoder
+    fetched: Buffer
+    places: list[Place]
 
 
-def _lay_out(fetched: Buffer, places: list[Place]) -> tuple[Buffer, Columns, list[BatchHeader]]:
-    """One buffer with all records, and their columns in it: what was fetched, or a copy if batches are compressed."""
-    headers = [place.header for place in places]
-    if not any(header.compression for header in headers):
-        spans = [(place.at + HEADER_BYTES, place.at + place.header.size) for place in places]
-        payload = fetched
+def decode_together(parts: Sequence[Part]) -> pa.RecordBatch | None:
+    """The records of these batches, partition by partition, decoded at one go; None when there are none.
+
+    All decoders have the same columns. Of a few records in each of several partitions, each would cost as much.
+    """
+    parts = [part for part in parts if part.places]
+    if not parts:
+        return None
+    payload, columns, headers = _lay_out(parts)
+    counts = np.array([header.record_count for header in headers])
+    offsets = np.repeat([header.base_offset for header in headers], counts) + columns.offset_deltas
+    sizes = [sum(place.header.record_count for place in part.places) for part in parts]
+    wanted = _wanted_rows(parts, sizes, offsets)
+    if not any(map(len, wanted)):
+        return None
+    data = pa.py_buffer(payload)
+    arrays = [
+        _fields(data, columns.key_start, columns.key_len),
+        _fields(data, columns.value_start, columns.value_len),
+        _joined([part.decoder.topics(size) for part, size in zip(parts, sizes, strict=True)]),
+        pa.array(np.repeat(np.array([part.decoder.partition.partition for part in parts], np.int32), sizes)),
+        pa.array(offsets),
+        _timestamps(columns, headers, counts),
+        pa.array(np.repeat(np.array([_is_append_time(header) for header in headers], np.int32), counts)),
+    ]
+    decoder = parts[0].decoder
+    if decoder.with_headers:
+        arrays.append(_headers(payload, columns))
+    table = decoder.table(arrays)
+    if len(wanted) == 1:
+        return table.slice(wanted[0].start, len(wanted[0]))
+    return table if sum(map(len, wanted)) == len(offsets) else table.take(pa.array(np.concatenate(wanted)))
+
+
+def _wanted_rows(parts: Sequence[Part], sizes: Sequence[int], offsets: Ints) -> list[range]:
+    """The rows of each part that are within its range."""
+    wanted, row = [], 0
+    for part, size in zip(parts, sizes, strict=True):
+        low, high = part.decoder.wanted(offsets[row : row + size])
+        wanted.append(range(row + low, row + high))
+        row += size
+    return wanted
+
+
+def _joined(arrays: list[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _lay_out(parts: Sequence[Part]) -> tuple[Buffer, Columns, list[BatchHeader]]:
+    """One buffer with all records, and their columns in it: what was fetched, or a copy if it is in pieces."""
+    headers = [place.header for part in parts for place in part.places]
+    payload: Buffer
+    if len(parts) == 1 and not any(header.compression for header in headers):
+        payload = parts[0].fetched
+        spans = [(place.at + HEADER_BYTES, place.at + place.header.size) for place in parts[0].places]
     else:
-        payloads = [payload_of(fetched, place.at, place.header) for place in places]
-        ends = np.cumsum([len(piece) for piece in payloads]).tolist()
+        pieces = [payload_of(part.fetched, place.at, place.header) for part in parts for place in part.places]
+        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
         spans = list(zip([0, *ends[:-1]], ends, strict=True))
-        payload = payloads[0] if len(payloads) == 1 else b"".join(payloads)
+        payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     starts = [
         find_records(payload, at, end, header.record_count) for (at, end), header in zip(spans, headers, strict=True)
     ]

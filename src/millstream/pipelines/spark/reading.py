@@ -7,15 +7,16 @@ the length of its range.
 import asyncio
 import itertools
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from millstream.client.cluster import RETRY_PAUSE_S, STALE, Cluster, StaleMetadata
-from millstream.client.partitions import EARLIEST, Fetched, fetch, list_offsets
+from millstream.client.partitions import EARLIEST, Fetched, by_leader, fetch, list_offsets
 from millstream.client.wire import ConnectionLost, Unreachable
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
+from millstream.pipelines.spark.arrow import Part, decode_together
 from millstream.pipelines.spark.cluster import BlockingCluster
 from millstream.pipelines.spark.options import SourceOptions
 from millstream.pipelines.spark.planning import DataLost
@@ -42,13 +43,11 @@ def read_from_brokers(task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def read_together(tasks: Sequence[Task]) -> Generator[pa.RecordBatch, None, None]:
-    """The records of several small ranges: all are asked for at once, by shares, and handed over together."""
+    """The records of several small ranges: asked for at once, each leader by one fetch, and handed over together."""
     fetchers = [_Fetcher(task, share=len(tasks)) for task in tasks]
     held: list[pa.RecordBatch] = []
     try:
-        for fetcher in fetchers:
-            fetcher.begin()
-        for batch in itertools.chain.from_iterable(fetcher.batches() for fetcher in fetchers):
+        for batch in itertools.chain(_first_pieces(fetchers), *(fetcher.batches() for fetcher in fetchers)):
             held.append(batch)
             if sum(each.nbytes for each in held) >= _HELD_BYTES:
                 yield _joined(held)
@@ -58,6 +57,51 @@ def read_together(tasks: Sequence[Task]) -> Generator[pa.RecordBatch, None, None
     finally:
         for fetcher in fetchers:
             fetcher.cancel()
+
+
+def _first_pieces(fetchers: "Sequence[_Fetcher]") -> Iterator[pa.RecordBatch]:
+    """What one fetch from each leader brings of all their ranges; as a rule that is everything.
+
+    Fetchers without a piece, whatever the reason, ask for themselves.
+    """
+    by_partition: dict[TopicPartition, _Fetcher] = {}
+    for fetcher in fetchers:
+        by_partition.setdefault(fetcher.partition, fetcher)
+    blocking = fetchers[0].blocking
+    found = [by_partition[row.partition].part_of(row) for row in blocking.run(_fetch_together(by_partition))]
+    for fetcher in fetchers:
+        fetcher.begin()
+    parts = [part for part in found if part is not None]
+    is_little = sum(len(part.fetched) for part in parts) <= _HELD_BYTES
+    for each in [parts] if is_little else [[part] for part in parts]:
+        batch = decode_together(each)
+        if batch is not None:
+            yield batch
+
+
+async def _fetch_together(fetchers: "Mapping[TopicPartition, _Fetcher]") -> list[Fetched]:
+    """The next pieces of these partitions, by one fetch from each leader; none where that fails."""
+    some = next(iter(fetchers.values()))
+    cluster = some.blocking.cluster
+    try:
+        leaders = await by_leader(cluster, fetchers)
+        answers = await asyncio.gather(
+            *(
+                fetch(
+                    cluster,
+                    connection,
+                    {tp: fetchers[tp].position for tp in led},
+                    bytes_max=some.bytes_max * len(led),
+                    partition_bytes_max=some.bytes_max,
+                    wait_ms=_WAIT_MS,
+                    isolation=some.isolation,
+                )
+                for connection, led in leaders.items()
+            )
+        )
+    except (ProtocolError, ConnectionError, TimeoutError):
+        return []
+    return list(itertools.chain.from_iterable(answers))
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -121,17 +165,31 @@ class _Fetcher:
 
     def __init__(self, task: Task, share: int = 1) -> None:
         piece, options = task.range, task.options
+        self.partition: TopicPartition = piece.partition
+        self.isolation = options.isolation
+        self.blocking = _cluster_of(options)
+        #: How much is asked for at a time.
+        self.bytes_max = max(options.partition_bytes_max // share, min(_SHARE_BYTES_MIN, options.partition_bytes_max))
         self._options = options
-        self._tp: TopicPartition = piece.partition
         self._stop = piece.stop
-        self._blocking = _cluster_of(options)
-        self._bytes_max = max(options.partition_bytes_max // share, min(_SHARE_BYTES_MIN, options.partition_bytes_max))
         self._decoder = task.decoder()
         self._under_way: asyncio.Task[Fetched] | None = None
 
+    @property
+    def position(self) -> int:
+        """The next offset to fetch."""
+        return self._decoder.position
+
+    def part_of(self, fetched: Fetched) -> Part | None:
+        """What there is to decode of the first piece, which somebody else fetched; None where it is none."""
+        if fetched.error_code:
+            return None
+        return Part(self._decoder, fetched.records, self._decoder.survey(fetched.records, fetched.aborted))
+
     def begin(self) -> None:
-        """Ask for the next piece, without waiting for it."""
-        self._under_way = self._blocking.start(self._fetch(self._decoder.position))
+        """Ask for the next piece, if there is one, without waiting for it."""
+        if not self._decoder.is_done:
+            self._under_way = self.blocking.start(self._fetch(self._decoder.position))
 
     def cancel(self) -> None:
         """Let go of what was asked for."""
@@ -141,7 +199,7 @@ class _Fetcher:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Fetch and decode up to the stop."""
-        decoder, blocking = self._decoder, self._blocking
+        decoder, blocking = self._decoder, self.blocking
         try:
             while not decoder.is_done:
                 if self._under_way is None:
@@ -162,9 +220,8 @@ class _Fetcher:
                 before = decoder.position
                 places = decoder.survey(fetched.records, fetched.aborted)
                 if decoder.position == before:
-                    self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not one whole batch fitted.
-                if not decoder.is_done:
-                    self.begin()
+                    self.bytes_max = min(2 * self.bytes_max, _BYTES_MAX)  # Not one whole batch fitted.
+                self.begin()
                 table = decoder.decode(fetched.records, places)
                 if table is not None:
                     yield table
@@ -173,25 +230,25 @@ class _Fetcher:
 
     async def _fetch(self, offset: int) -> Fetched:
         return await fetch_from(
-            self._blocking.cluster,
-            self._tp,
+            self.blocking.cluster,
+            self.partition,
             offset,
             stop=self._stop,
-            bytes_max=self._bytes_max,
-            isolation=self._options.isolation,
+            bytes_max=self.bytes_max,
+            isolation=self.isolation,
         )
 
     def _after_loss(self) -> int:
         """Where to go on after an offset that is not there, unless that is an error."""
-        tp, offset = self._tp, self._decoder.position
+        tp, offset = self.partition, self._decoder.position
         self._report(f"partition {tp} no longer has offset {offset}; the records up to {self._stop} were to be read")
-        earliest = self._blocking.run(list_offsets(self._blocking.cluster, {tp: EARLIEST}))[tp].offset
+        earliest = self.blocking.run(list_offsets(self.blocking.cluster, {tp: EARLIEST}))[tp].offset
         # Not before what is there but behind it: the log was cut, and the rest of the range with it.
         return min(earliest, self._stop) if earliest > offset else self._stop
 
     def _after_the_end(self) -> int:
         """Where to go on after a partition that is gone, unless that is an error."""
-        tp, offset = self._tp, self._decoder.position
+        tp, offset = self.partition, self._decoder.position
         self._report(f"partition {tp} is gone; its records from offset {offset} up to {self._stop} were to be read")
         return self._stop
 

@@ -11,7 +11,7 @@ from millstream.model.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from millstream.model.errors import ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import ABORT, COMMIT, Record, encode_batch, encode_marker, encode_record
-from millstream.pipelines.spark.arrow import Decoder
+from millstream.pipelines.spark.arrow import Decoder, Part, decode_together
 
 ORDERS = TopicPartition("orders", 3)
 #: More than any offset here.
@@ -90,6 +90,41 @@ def test_every_record_comes_out_as_it_went_in(batches: list[tuple[list[Record], 
     assert set(table["topic"].to_pylist()) == {"orders"}
     assert set(table["partition"].to_pylist()) == {3}
     assert decoder.position == offset
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.lists(plain_records, min_size=1, max_size=6), st.sampled_from([NONE, GZIP, ZSTD]))),
+            st.integers(0, 12),
+            st.integers(0, 12),
+        ),
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_partitions_decoded_together_are_what_each_would_be_alone(
+    ranges: list[tuple[list[tuple[list[Record], int]], int, int]], with_headers: bool
+) -> None:
+    def parts() -> list[Part]:
+        found = []
+        for number, (batches, start, stop) in enumerate(ranges):
+            data = b""
+            offset = 0
+            for records, compression in batches:
+                data += encode_batch(records, base_offset=offset, compression=compression)
+                offset += len(records)
+            decoder = Decoder(TopicPartition(f"topic-{number % 2}", number), start, stop, with_headers=with_headers)
+            found.append(Part(decoder, data, decoder.survey(data)))
+        return found
+
+    alone = [part.decoder.decode(part.fetched, part.places) for part in parts()]
+    together = decode_together(parts())
+    if together is not None:
+        together.validate(full=True)
+    assert (together.to_pylist() if together is not None else []) == [
+        row for table in alone if table is not None for row in table.to_pylist()
+    ]
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=400), st.integers(1, 60))
