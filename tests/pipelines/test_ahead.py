@@ -99,6 +99,37 @@ def test_what_is_not_there_in_time_or_not_at_all_is_left_to_the_tasks(topics: To
     assert ahead.taken([here]) is None, "one at a time"
 
 
+def test_reading_waits_for_the_word_to_go_on_but_not_for_ever(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever plans says so; a Spark that never does is served all the same."""
+    topic = topics.new()
+    topics.put(topic, ["x"])
+    tasks = [task_of(topics.address, topic, 0, 1)]
+    monkeypatch.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
+    held = Ahead(WAIT_S)
+    held.begin(tasks)
+    assert held._reading is not None
+    assert held._reading.is_alive()
+    held.go_on()
+    held._reading.join(WAIT_S)
+    assert held._reading.found is not None
+    assert held.taken(tasks) is not None
+
+    monkeypatch.undo()
+    forgotten = Ahead(WAIT_S)
+    forgotten.begin(tasks)
+    assert forgotten._reading is not None
+    forgotten._reading.join(WAIT_S)
+    assert forgotten._reading.found is not None
+
+
+def test_who_takes_what_was_read_waits_no_longer_for_the_word(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = topics.new()
+    topics.put(topic, ["x"])
+    tasks = [task_of(topics.address, topic, 0, 1)]
+    monkeypatch.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
+    assert ahead_of(*tasks) is not None
+
+
 def hands_over(stream: object) -> bool:
     """As Spark asks it."""
     return isinstance(stream, _SimpleStreamReaderWrapper)

@@ -23,8 +23,8 @@ BYTES_MAX = 256 * 1024
 _WAIT_S = 0.05
 #: What is left of the known size of records with each micro-batch that is not read for it: they may be smaller by now.
 _FORGETTING = 0.9
-#: How long whoever asked gets to give Spark its answer, before there are two who want to run.
-_HEAD_START_S = 0.001
+#: How long reading waits at most for the word to go on: who has to answer Spark meanwhile would wait for it.
+_HOLD_S = 0.005
 
 
 class HandsOver:
@@ -68,11 +68,17 @@ class Ahead:
         else:
             self._record_bytes *= _FORGETTING
 
+    def go_on(self) -> None:
+        """Spark plans now, and asks for nothing until it has."""
+        if self._reading is not None:
+            self._reading.may_go_on.set()
+
     def taken(self, tasks: Sequence[Task]) -> pa.RecordBatch | None:
         """What was read, if it is all that these tasks would read, and is small."""
         reading = self._reading
         if reading is None or [task.range for task in reading.tasks] != [task.range for task in tasks]:
             return None
+        reading.may_go_on.set()
         reading.join(self._wait_s)
         if reading.found is None:
             return None
@@ -87,9 +93,10 @@ class _Reading(threading.Thread):
         self.tasks = tasks
         self.found: pa.RecordBatch | None = None
         self.is_whole = False
+        self.may_go_on = threading.Event()
 
     def run(self) -> None:
-        threading.Event().wait(_HEAD_START_S)
+        self.may_go_on.wait(_HOLD_S)
         batches = read_together(self.tasks)
         try:
             found = next(batches, None)

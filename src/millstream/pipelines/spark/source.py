@@ -285,6 +285,10 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition)
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark says so of the micro-batch before, once it has written down where this one goes."""
+        self._ahead.go_on()
+
     def _of_those_there(self, ask: Callable[[list[TopicPartition]], T], looks: int = _LOOKS) -> T:
         """What ``ask`` finds of the partitions there are; it is asked again when one of them was deleted meanwhile."""
         try:
