@@ -184,7 +184,14 @@ class LogDirectory:
 
     def note_kept(self, together: str, life: int, *, is_lost: bool = False) -> None:
         """Write down that nothing is missing from here on; or that something is, until somebody has heard of it."""
-        note = _LOST if is_lost else f"{self.files.boot_id()}\n{life}\n{together}".encode()
+        self._note(_LOST if is_lost else f"{self.files.boot_id()}\n{life}\n{together}".encode())
+
+    def lose(self) -> None:
+        """Records are missing here; that is on the disk when it returns, so that what shows it may go."""
+        self.has_lost = True
+        self._note(_LOST)
+
+    def _note(self, note: bytes) -> None:
         if note != self._kept():
             self.files.replace(f"{self.path}/{KEPT}", note)
 

@@ -15,7 +15,7 @@ from millstream.storage.directory import DirectoryError, LogDirectory
 from millstream.storage.files import Files
 from millstream.storage.flush import flush_together
 from millstream.storage.folders import partition_of, topic_id_in
-from millstream.storage.ledger import Ledger
+from millstream.storage.ledger import Ledger, Noted, Offsets
 from millstream.storage.log import Log
 from millstream.storage.meta import PARTITION_METADATA, MetaProperties, encode_partition_metadata
 from millstream.storage.moving import FUTURE_SUFFIX, Copy, is_marked, mark_moved, mark_stayed
@@ -72,14 +72,21 @@ class Logs:
         self._lock()
         self.life = (last_life or 0) + 1
         is_locked, is_lost = len(self._online()) == len(self.directories), False
+        closed: dict[LogDirectory, Offsets] = {}
         for directory in self._online():
             try:
                 is_lost |= not directory.has_kept(self._together, last_life)
-                self._load(directory)
+                is_clean, noted = directory.was_closed(), self._ledger.read(directory)
+                self._load(directory, noted, is_clean=is_clean)
             except OSError as error:
                 directory.fail(error)
             except ProtocolError:
                 assert directory.failure is not None, "a log is refused only with its directory"
+            else:
+                if is_clean:
+                    closed[directory] = noted.recovery_points
+        self._look_for_all(closed)
+        self._mark_open()
         self._settle_moves()
         is_lost |= any(each.has_lost for each in self.directories)
         # A disk that is too full to be opened has lost nothing: others lead meanwhile, and count on it when there is
@@ -145,10 +152,8 @@ class Logs:
         for directory in self.directories:
             directory.unlock()
 
-    def _load(self, directory: LogDirectory) -> None:
+    def _load(self, directory: LogDirectory, noted: Noted, *, is_clean: bool) -> None:
         files, path = directory.files, directory.path
-        is_clean = directory.was_closed()
-        noted = self._ledger.read(directory)
         for name in files.list(path):
             if name.endswith((trimming.DELETE_SUFFIX, FUTURE_SUFFIX)):
                 directory.doom(f"{path}/{name}", 0)
@@ -166,7 +171,33 @@ class Logs:
                 self._marked.append(log)
             else:
                 self._add(log)
-        directory.mark_open()
+
+    def _look_for_all(self, closed: Mapping[LogDirectory, Offsets]) -> None:
+        """Find out logs that are gone since their directories were ``closed``, with everything up to these offsets.
+
+        One that was taken to another of the directories is not missed, if all of it is there.
+        """
+        ends: dict[TopicPartition, int] = {}
+        for log in [*self._marked, *(log for directory in closed for log in directory.logs.values())]:
+            if log.directory in closed:
+                ends[log.topic_partition] = max(log.end_offset, ends.get(log.topic_partition, 0))
+        for directory, noted in closed.items():
+            missed = {each: end for each, end in noted.items() if ends.get(each, 0) < end}
+            for each, end in missed.items():
+                _log.error("%s/%s had all before %d at a clean stop, and has not now", directory.path, each, end)
+            try:
+                if missed:
+                    directory.lose()
+            except OSError as error:
+                directory.fail(error)
+
+    def _mark_open(self) -> None:
+        """After all are looked through, for the marks of a clean stop are what shows that something is missing."""
+        for directory in self._online():
+            try:
+                directory.mark_open()
+            except OSError as error:
+                directory.fail(error)
 
     def _settle_moves(self) -> None:
         """Of a log that was being moved when the last broker ended, let the copy count, as the mover would have."""

@@ -91,8 +91,12 @@ def load_log(
 
 
 def _compare(log: Log, known: LastKnown) -> None:
-    """Find out a log that has lost its end since: whoever stopped cleanly had flushed all up to there."""
-    log.directory.has_lost |= known.is_clean and log.end_offset < known.recovery_point
+    """Find out a log that has lost its end since: whoever stopped cleanly had flushed all up to there.
+
+    It is found out again after a cut, as long as the directory has its mark of the clean stop.
+    """
+    if known.is_clean and log.end_offset < known.recovery_point:
+        log.directory.lose()
 
 
 def _begin(log: Log, offset: int) -> None:
@@ -203,8 +207,8 @@ class _Recovery:
                     self._next_offset,
                     len(pending),
                 )
+                log.directory.lose()
                 self._drop([segment, *pending])
-                log.directory.has_lost = True
                 break
             self._next_offset = segment.base_offset
             good_bytes = self._scan(segment)
@@ -216,7 +220,8 @@ class _Recovery:
                     segment.size - good_bytes,
                     self._next_offset,
                 )
-                log.directory.has_lost |= bool(pending) or not _is_torn(segment, good_bytes)
+                if pending or not _is_torn(segment, good_bytes):
+                    log.directory.lose()
                 self._cut(segment, good_bytes)
                 if pending:
                     _log.warning("%s: %d segments after the damage are removed", log.folder, len(pending))
