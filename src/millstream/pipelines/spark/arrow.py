@@ -169,7 +169,10 @@ def decode_together(parts: Sequence[Part]) -> pa.RecordBatch | None:
     table = decoder.table(arrays)
     if len(wanted) == 1:
         return table.slice(wanted[0].start, len(wanted[0]))
-    return table if sum(map(len, wanted)) == len(offsets) else table.take(pa.array(np.concatenate(wanted)))
+    if sum(map(len, wanted)) == len(offsets):
+        return table
+    # Of an empty range numpy would make floating-point numbers, and all others with it.
+    return table.take(pa.array(np.concatenate([np.arange(rows.start, rows.stop) for rows in wanted])))
 
 
 def _wanted_rows(parts: Sequence[Part], sizes: Sequence[int], offsets: Ints) -> list[range]:

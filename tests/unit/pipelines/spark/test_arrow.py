@@ -1,9 +1,13 @@
 """Record batches become Arrow tables with the same records, whatever their sizes and codecs."""
 
+from enum import Enum, auto
+from itertools import accumulate
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millstream.model.columns import find_records, record_starts
@@ -92,31 +96,88 @@ def test_every_record_comes_out_as_it_went_in(batches: list[tuple[list[Record], 
     assert decoder.position == offset
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.tuples(st.lists(plain_records, min_size=1, max_size=6), st.sampled_from([NONE, GZIP, ZSTD]))),
-            st.integers(0, 12),
-            st.integers(0, 12),
-        ),
-        max_size=4,
-    ),
-    st.booleans(),
+class Kind(Enum):
+    """What a batch is of, to whoever reads."""
+
+    PLAIN = auto()
+    APPEND_TIME = auto()
+    ABORTED = auto()
+    MARKER = auto()
+
+
+class Piece(NamedTuple):
+    """A batch of a partition: so far behind the one before, its records so far apart."""
+
+    gap: int
+    holes: list[int]
+    records: list[Record]
+    compression: int
+    kind: Kind
+
+    def batch(self, end: int) -> tuple[bytes, int]:
+        """Its bytes, behind a log that ends there, and where the log ends then."""
+        base = end + self.gap
+        if self.kind is Kind.MARKER:
+            return bytes(
+                encode_marker(COMMIT, producer_id=8, producer_epoch=0, timestamp=1, base_offset=base)
+            ), base + 1
+        offsets = [base - 1 + number for number in accumulate(self.holes[: len(self.records)])]
+        data = encode_batch(
+            [record._replace(offset=offset) for record, offset in zip(self.records, offsets, strict=True)],
+            base_offset=base,
+            compression=self.compression,
+            producer_id=7 if self.kind is Kind.ABORTED else -1,
+            transactional=self.kind is Kind.ABORTED,
+            append_time_ms=5_000 if self.kind is Kind.APPEND_TIME else None,
+            keep_offsets=True,
+        )
+        return bytes(data), offsets[-1] + 1
+
+
+pieces = st.builds(
+    Piece,
+    gap=st.integers(0, 4),
+    holes=st.lists(st.integers(1, 3), min_size=6, max_size=6),
+    records=st.lists(plain_records, min_size=1, max_size=6),
+    compression=st.sampled_from([NONE, GZIP, ZSTD]),
+    kind=st.sampled_from(Kind),
 )
-def test_partitions_decoded_together_are_what_each_would_be_alone(
-    ranges: list[tuple[list[tuple[list[Record], int]], int, int]], with_headers: bool
-) -> None:
+
+
+class Range(NamedTuple):
+    """What is asked for of a partition, and what its leader answers: the last batch may be cut short."""
+
+    pieces: list[Piece]
+    start: int
+    stop: int
+    is_cut: bool
+
+    def part(self, number: int, *, with_headers: bool) -> Part:
+        data, end = b"", 0
+        for piece in self.pieces:
+            batch, end = piece.batch(end)
+            data += batch
+        data = data[:-1] if self.is_cut else data
+        tp = TopicPartition(f"topic-{number % 2}", number)
+        decoder = Decoder(tp, self.start, self.stop, with_headers=with_headers)
+        return Part(decoder, data, decoder.survey(data, [(7, 0)]))
+
+
+ranges = st.builds(
+    Range, pieces=st.lists(pieces, max_size=4), start=st.integers(0, 20), stop=st.integers(0, 20), is_cut=st.booleans()
+)
+_BEHIND_A_GAP = Piece(gap=8, holes=[1] * 6, records=[Record(value=b"v")], compression=NONE, kind=Kind.PLAIN)
+
+
+@given(st.lists(ranges, max_size=4), st.booleans())
+@example(
+    [Range([_BEHIND_A_GAP], 2, 6, is_cut=False), Range([_BEHIND_A_GAP._replace(gap=0)] * 3, 0, 2, is_cut=False)], False
+)
+def test_partitions_decoded_together_are_what_each_would_be_alone(asked: list[Range], with_headers: bool) -> None:
+    """Also where compaction has left nothing of a range but the batch behind it."""
+
     def parts() -> list[Part]:
-        found = []
-        for number, (batches, start, stop) in enumerate(ranges):
-            data = b""
-            offset = 0
-            for records, compression in batches:
-                data += encode_batch(records, base_offset=offset, compression=compression)
-                offset += len(records)
-            decoder = Decoder(TopicPartition(f"topic-{number % 2}", number), start, stop, with_headers=with_headers)
-            found.append(Part(decoder, data, decoder.survey(data)))
-        return found
+        return [each.part(number, with_headers=with_headers) for number, each in enumerate(asked)]
 
     alone = [part.decoder.decode(part.fetched, part.places) for part in parts()]
     together = decode_together(parts())
