@@ -1,6 +1,7 @@
 """Files of Spark's are made with the permissions that they would have anyway, and by no other process."""
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,14 @@ def test_a_session_has_it_and_no_setting_names_it(spark: SparkSession, files: An
         assert settings.get("fs.file.impl") != NAME
 
 
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch], ids=["a directory", "a file"])
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o755, 0o777, 0o000, 0o1777])
-def test_permissions_are_what_was_asked_for(spark: SparkSession, files: Any, tmp_path: Path, mode: int) -> None:
+def test_permissions_are_what_was_asked_for(
+    spark: SparkSession, files: Any, tmp_path: Path, make: Callable[[Path], None], mode: int
+) -> None:
     jvm: Any = spark._jvm
     place = tmp_path / "place with a space"
-    place.mkdir()
+    make(place)
     files.setPermission(jvm.org.apache.hadoop.fs.Path(str(place)), _permission(jvm, mode))
     assert stat.S_IMODE(place.stat().st_mode) == mode
 
@@ -46,6 +50,18 @@ def test_a_new_file_has_the_permissions_that_the_mask_leaves(spark: SparkSession
     place = tmp_path / "file"
     files.create(jvm.org.apache.hadoop.fs.Path(str(place))).close()
     assert stat.S_IMODE(place.stat().st_mode) == 0o666 & ~_mask(jvm, spark)
+
+
+def test_a_directory_in_one_that_gives_its_group_to_what_is_in_it_does_so_too(
+    spark: SparkSession, files: Any, tmp_path: Path
+) -> None:
+    jvm: Any = spark._jvm
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    assert files.mkdirs(jvm.org.apache.hadoop.fs.Path(str(shared / "checkpoint")))
+    mode = stat.S_IMODE((shared / "checkpoint").stat().st_mode)
+    assert mode == stat.S_ISGID | 0o777 & ~_mask(jvm, spark)
 
 
 def test_a_file_that_is_not_there_is_an_error(spark: SparkSession, files: Any, tmp_path: Path) -> None:
@@ -66,6 +82,25 @@ def test_no_process_is_started_for_it(spark: SparkSession, files: Any, tmp_path:
 
 def test_to_do_it_twice_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     quicken_local_files(spark)
+    assert _files(spark).getClass().getName() == NAME
+
+
+@pytest.mark.parametrize("before", ["nobody", "an earlier session"])
+def test_a_file_system_that_the_settings_name_goes_first(spark: SparkSession, files: Any, before: str) -> None:
+    chosen, settings = "org.apache.hadoop.fs.RawLocalFileSystem", _settings(spark)
+    if before == "nobody":
+        files.close()
+    settings.set("fs.file.impl", chosen)
+    try:
+        quicken_local_files(spark)
+        assert _files(spark).getClass().getName() == chosen
+        settings.unset("fs.file.impl")
+        quicken_local_files(spark)
+        assert _files(spark).getClass().getName() == chosen, "whoever made it wanted it"
+    finally:
+        settings.unset("fs.file.impl")
+        _files(spark).close()
+        quicken_local_files(spark)
     assert _files(spark).getClass().getName() == NAME
 
 
