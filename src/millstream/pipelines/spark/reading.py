@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.client.cluster import RETRY_PAUSE_S, STALE, Cluster, StaleMetadata
 from millstream.client.partitions import EARLIEST, Fetched, by_leader, fetch, list_offsets
-from millstream.client.wire import ConnectionLost, Unreachable
+from millstream.client.wire import Connection, ConnectionLost, Unreachable
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.pipelines.spark.arrow import Part, decode_together
@@ -80,28 +80,39 @@ def _first_pieces(fetchers: "Sequence[_Fetcher]") -> Iterator[pa.RecordBatch]:
 
 
 async def _fetch_together(fetchers: "Mapping[TopicPartition, _Fetcher]") -> list[Fetched]:
-    """The next pieces of these partitions, by one fetch from each leader; none where that fails."""
+    """The next pieces of these partitions, by one fetch from each leader; none of those that cannot give them now.
+
+    What took all the time there is to wait fails here: whoever asked again would wait as long again.
+    """
     some = next(iter(fetchers.values()))
     cluster = some.blocking.cluster
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + cluster.timeout_s
+
+    async def ask(connection: Connection, led: Sequence[TopicPartition]) -> list[Fetched]:
+        return await fetch(
+            cluster,
+            connection,
+            {tp: fetchers[tp].position for tp in led},
+            bytes_max=some.bytes_max * len(led),
+            partition_bytes_max=some.bytes_max,
+            wait_ms=_WAIT_MS,
+            isolation=some.isolation,
+        )
+
     try:
         leaders = await by_leader(cluster, fetchers)
-        answers = await asyncio.gather(
-            *(
-                fetch(
-                    cluster,
-                    connection,
-                    {tp: fetchers[tp].position for tp in led},
-                    bytes_max=some.bytes_max * len(led),
-                    partition_bytes_max=some.bytes_max,
-                    wait_ms=_WAIT_MS,
-                    isolation=some.isolation,
-                )
-                for connection, led in leaders.items()
-            )
-        )
-    except (ProtocolError, ConnectionError, TimeoutError):
+    except (ProtocolError, ConnectionError):
+        if loop.time() >= deadline_s:
+            raise
         return []
-    return list(itertools.chain.from_iterable(answers))
+    found: list[Fetched] = []
+    for answer in await asyncio.gather(*(ask(*each) for each in leaders.items()), return_exceptions=True):
+        if isinstance(answer, list):
+            found += answer
+        elif not isinstance(answer, (ProtocolError, ConnectionError)):
+            raise answer  # A time-out, or our own mistake.
+    return found
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
