@@ -42,13 +42,17 @@ def note_of(held: Held) -> list[int]:
     return [*held.producer, held.batch, held.looked_ms]
 
 
-def held_of(note: Any) -> Held | None:
-    """The fence of a note; None where it is none, or not ours."""
+def held_of(note: Any, attempt: int = 0) -> Held | None:
+    """The fence of a note, for this attempt at a task; None where it is none, or not ours.
+
+    An attempt before may have left something open. This one looks for it, however lately another batch's task looked:
+    the next batch may be long in coming.
+    """
     try:
         producer_id, epoch, batch, looked_ms = map(int, note)
     except (TypeError, ValueError):
         return None
-    return Held(ProducerId(producer_id, epoch), batch, looked_ms)
+    return Held(ProducerId(producer_id, epoch), batch, 0 if attempt else looked_ms)
 
 
 class NotAlone(Exception):

@@ -124,6 +124,12 @@ def _micro_batch() -> tuple[int, int]:
     return number, context.partitionId() + number
 
 
+def _attempt() -> int:
+    """How often this task was tried before."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """The messages of the tasks that came to their end."""
     return [message for message in messages if isinstance(message, Written)]
@@ -189,7 +195,7 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         line = self._asked(query)
         if line is not None:
             held, rows = in_hand(rows)
-            fence = held_of(line.note())
+            fence = held_of(line.note(), _attempt())
             # Where the batch before was a lone task's, this is likely one too, and hears it while its rows are written.
             if held is not None and (fence is not None or line.is_lone()):
                 with suppress(NotAlone):

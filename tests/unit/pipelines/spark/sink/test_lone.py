@@ -37,4 +37,5 @@ def test_nothing_goes_with_a_decision_into_the_topic_of_decisions() -> None:
 def test_a_fence_is_read_from_a_note_as_it_was_written_and_from_nothing_else() -> None:
     held = Held(ProducerId(7, 3), 12, 1_700_000_000_000)
     assert held_of(note_of(held)) == held
+    assert held_of(note_of(held), attempt=1) == held._replace(looked_ms=0), "it is to look for what was left open"
     assert [held_of(note) for note in (None, [], [1, 2, 3], {"a": 1}, ["x", 1, 2, 3], 5)] == [None] * 6
