@@ -1,6 +1,9 @@
 """What a driver reads ahead of its tasks, from a real broker; without Spark."""
 
+import threading
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from queue import Queue
 
 import pyarrow as pa
 import pytest
@@ -104,22 +107,32 @@ def test_reading_waits_for_the_word_to_go_on_but_not_for_ever(topics: Topics, mo
     topic = topics.new()
     topics.put(topic, ["x"])
     tasks = [task_of(topics.address, topic, 0, 1)]
-    monkeypatch.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
-    held = Ahead(WAIT_S)
-    held.begin(tasks)
-    assert held._reading is not None
-    assert held._reading.is_alive()
-    held.go_on()
-    held._reading.join(WAIT_S)
-    assert held._reading.found is not None
-    assert held.taken(tasks) is not None
+    happened: Queue[str] = Queue()
 
-    monkeypatch.undo()
+    class Word(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            happened.put("waits")
+            return super().wait(timeout)
+
+    def noted(tasks: Sequence[Task]) -> Generator[pa.RecordBatch, None, None]:
+        happened.put("reads")
+        return read_together(tasks)
+
+    monkeypatch.setattr("millstream.pipelines.spark.ahead.read_together", noted)
+    with monkeypatch.context() as patient:
+        patient.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
+        held = Ahead(WAIT_S, Word)
+        held.begin(tasks)
+        assert happened.get(timeout=WAIT_S) == "waits"
+        assert happened.empty()
+        held.go_on()
+        assert happened.get(timeout=WAIT_S) == "reads"
+        assert held.taken(tasks) is not None
+
     forgotten = Ahead(WAIT_S)
     forgotten.begin(tasks)
-    assert forgotten._reading is not None
-    forgotten._reading.join(WAIT_S)
-    assert forgotten._reading.found is not None
+    assert happened.get(timeout=WAIT_S) == "reads"
+    assert forgotten.taken(tasks) is not None
 
 
 def test_who_takes_what_was_read_waits_no_longer_for_the_word(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +141,25 @@ def test_who_takes_what_was_read_waits_no_longer_for_the_word(topics: Topics, mo
     tasks = [task_of(topics.address, topic, 0, 1)]
     monkeypatch.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
     assert ahead_of(*tasks) is not None
+
+
+def test_that_spark_is_done_with_the_micro_batch_before_is_the_word(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.pipelines.spark.ahead._HOLD_S", 3600.0)
+    topic = topics.new()
+    topics.put(topic, ["x"])
+    given = {"kafka.bootstrap.servers": topics.address, "subscribe": topic, "startingOffsets": "earliest"}
+    stream = StreamReader(stream_options(given))
+    start = stream.initialOffset()
+    stream.latestOffset(start, ReadAllAvailable())
+    reading = stream._ahead._reading
+    assert reading is not None and not reading.may_go_on.is_set()
+    stream.commit(start)
+    assert reading.may_go_on.is_set()
+    reading.join(WAIT_S)
+    assert reading.found is not None
+    stream.stop()
 
 
 def hands_over(stream: object) -> bool:

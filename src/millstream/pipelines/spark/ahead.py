@@ -6,7 +6,7 @@ has few records each time. They are handed to Spark with the plan then, and its 
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -51,8 +51,9 @@ class HandsOver:
 class Ahead:
     """One micro-batch at a time, read in a thread. Whatever goes wrong there, tasks find out for themselves."""
 
-    def __init__(self, wait_s: float = _WAIT_S) -> None:
+    def __init__(self, wait_s: float = _WAIT_S, word: Callable[[], threading.Event] = threading.Event) -> None:
         self._wait_s = wait_s
+        self._word = word
         self._reading: _Reading | None = None
         #: About how large a record is, by the last that were read.
         self._record_bytes = 0.0
@@ -63,7 +64,7 @@ class Ahead:
             return
         self._reading = None
         if tasks and self._record_bytes * _records(tasks) <= BYTES_MAX:
-            self._reading = _Reading(tasks)
+            self._reading = _Reading(tasks, self._word())
             self._reading.start()
         else:
             self._record_bytes *= _FORGETTING
@@ -88,12 +89,12 @@ class Ahead:
 
 
 class _Reading(threading.Thread):
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task], may_go_on: threading.Event) -> None:
         super().__init__(name="look-ahead", daemon=True)
         self.tasks = tasks
         self.found: pa.RecordBatch | None = None
         self.is_whole = False
-        self.may_go_on = threading.Event()
+        self.may_go_on = may_go_on
 
     def run(self) -> None:
         self.may_go_on.wait(_HOLD_S)
