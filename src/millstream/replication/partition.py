@@ -99,12 +99,6 @@ class Partition:
         return self._watermark
 
     @property
-    def watermark_to_keep(self) -> int:
-        """What may be written down of the watermark: not past a cut that a loss of power could undo."""
-        cut_offset = None if self.log is None else self.log.cut_offset
-        return self._watermark if cut_offset is None else min(self._watermark, cut_offset)
-
-    @property
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended, and how is known to every in-sync replica."""
         log, watermark = self.log, self._watermark

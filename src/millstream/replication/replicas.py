@@ -94,7 +94,7 @@ class Replicas:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What the next checkpoint should say; partitions not yet taken over keep their old mark."""
-        return self._high_watermarks | {partition.topic_partition: partition.watermark_to_keep for partition in self}
+        return self._high_watermarks | {partition.topic_partition: partition.high_watermark for partition in self}
 
     def give_up(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Have no part in these any more, for their logs have failed; whoever waits for them is told."""
@@ -248,7 +248,7 @@ class Replicas:
         if delete:
             self._logs.delete(key)
         else:  # It may be given a part again, in this life or the next.
-            self._high_watermarks[key] = partition.watermark_to_keep
+            self._high_watermarks[key] = partition.high_watermark
         return ErrorCode.NONE
 
 

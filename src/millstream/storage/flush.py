@@ -206,7 +206,6 @@ class Flusher:
                 log.snapshots.remove(plan.offset)
             return
         self.durable_offset = max(self.durable_offset, plan.offset)
-        log.cut_offset = None
         self._names_synced = max(self._names_synced, plan.names)
         self._is_new = False
         for segment in plan.segments:

@@ -58,7 +58,6 @@ class Log:
         "_recent_offsets",
         "_recent_positions",
         "config",
-        "cut_offset",
         "damage",
         "directory",
         "end_offset",
@@ -101,8 +100,6 @@ class Log:
         self.snapshots = Snapshots(directory.files, directory.open_files, self.folder)
         self.segments = Segments(directory, self.folder)
         self.flusher = Flusher(self)
-        #: Where the log was cut, while a loss of power could still bring back what was behind it.
-        self.cut_offset: int | None = None
         self.is_deleted = False
         self.unflushed_batches = 0
         self.unflushed_bytes = 0
@@ -486,7 +483,6 @@ class Log:
         self._active = self.segments.active
         self._forget_recent()
         self.end_offset = end_offset
-        self.cut_offset = end_offset if self.cut_offset is None else min(self.cut_offset, end_offset)
         self.flusher.note_cut(end_offset)
         self.directory.on_cut(self)
         if self.recovery_point > end_offset:

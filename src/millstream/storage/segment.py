@@ -315,10 +315,14 @@ class Segment:
             self.times.reset()
 
     def cut(self, position: int, end_offset: int) -> None:
-        """Remove every batch from ``position`` on; ``end_offset`` is the first offset then missing."""
+        """Remove every batch from ``position`` on; ``end_offset`` is the first offset then missing.
+
+        They are gone for good when it returns: a loss of power could bring them back in front of what is written next.
+        """
         self._load()
         writer = self.writer()
         writer.truncate(position)
+        writer.flush()
         self.size = position
         relative_end = end_offset - self.base_offset
         self.offsets.keep(self.offsets.rank(relative_end))

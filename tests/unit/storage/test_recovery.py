@@ -193,6 +193,26 @@ def test_old_bytes_behind_new_ones_are_cut(tmp_path: Path) -> None:
     assert (log.end_offset, log.epochs.entries) == (1, [(2, 0)])
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_cut_does_not_come_back_in_front_of_what_was_written_since(seed: int) -> None:
+    """Batches of one size meet where others of that size were cut, and the power goes after the segment was rolled."""
+    files = MemoryFiles(random.Random(seed))
+    log = made(open_logs(files, "/data"))
+    for _ in range(5):
+        append(log, batch(value=b"old"), epoch=1)
+    log.flush()
+    log.truncate_to(2)
+    for _ in range(2):
+        append(log, batch(value=b"new"), epoch=2)
+    log.roll(NOW_MS)
+    append(log, batch(value=b"new"), epoch=2)
+    files.sync_folder(log.folder)
+    files.crash()
+    log = made(open_logs(files, "/data"))
+    values = [record.value for record in read_all(log)]
+    assert values == [b"old", b"old", b"new", b"new", b"new"][: len(values)]
+
+
 SMALL = [
     "orders-0/00000000000000000000.index",
     "orders-0/00000000000000000000.timeindex",
