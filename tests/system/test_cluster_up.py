@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,7 +136,16 @@ def test_what_a_broker_says_at_its_start_is_passed_on_and_everything_ends(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "setting", ["no.such=1", "num.partitions=none", "listeners=PLAINTEXT://:1", "broker.id=7", "log.dirs=/elsewhere"]
+    "setting",
+    [
+        "no.such=1",
+        "num.partitions=none",
+        "listeners=PLAINTEXT://:1",
+        "advertised.listeners=PLAINTEXT://elsewhere:9092",
+        "metrics.listener=127.0.0.1:9308",
+        "broker.id=7",
+        "log.dirs=/elsewhere",
+    ],
 )
 def test_settings_that_no_broker_takes_are_refused_before_anything_is_made(tmp_path: Path, setting: str) -> None:
     with up(tmp_path / "data", "--port", "0", "--set", setting) as refused:
@@ -143,6 +153,27 @@ def test_settings_that_no_broker_takes_are_refused_before_anything_is_made(tmp_p
     (line,) = refused.complaints
     assert line.startswith("millstream: ") and setting.partition("=")[0] in line and "did not start" not in line
     assert not (tmp_path / "data").exists()
+
+
+def test_one_address_for_all_brokers_is_refused_also_where_the_environment_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_ADVERTISED_LISTENERS", "PLAINTEXT://elsewhere:9092")
+    with up(tmp_path / "data", "--port", "0") as refused:
+        assert refused.ended() == 1
+    (line,) = refused.complaints
+    assert line.startswith("millstream: environment MILLSTREAM_ADVERTISED_LISTENERS advertised.listeners: each broker")
+    assert not (tmp_path / "data").exists()
+
+
+def test_it_is_told_where_each_broker_shows_its_metrics(tmp_path: Path) -> None:
+    with up(tmp_path, "--port", "0", "--brokers", "2", "--set", "metrics.listener=127.0.0.1:0") as running:
+        running.ready()
+        for number in (1, 2):
+            address = running.wait_for(f"^metrics {number} ", running.lines).split()[2]
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as page:
+                assert page.status == 200 and page.read()
+        assert running.end() == 0
 
 
 def test_a_folder_that_a_cluster_runs_over_is_left_alone(tmp_path: Path) -> None:

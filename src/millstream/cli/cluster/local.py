@@ -9,9 +9,10 @@ import shlex
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from millstream.cli.cluster.held import hold, named, running_brokers
 from millstream.cli.cluster.zookeeper import (
@@ -25,7 +26,12 @@ from millstream.cli.cluster.zookeeper import (
     how_it_ended,
 )
 from millstream.cli.failure import CommandFailed
+from millstream.config.listeners import parse_place
+from millstream.config.network import ADVERTISED_LISTENERS, METRICS_LISTENER
 from millstream.config.zookeeper import ZOOKEEPER_CONNECTION_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from millstream.config.broker import BrokerConfig
 
 #: Where ZooKeeper's ports lie above the brokers': for clients, for its peers, for elections.
 ZOOKEEPER_OFFSETS = (100, 200, 300)
@@ -67,6 +73,7 @@ class LocalBroker:
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number = number
         self.address = ""  #: once it is ready
+        self.metrics = ""  #: where they are shown, if anywhere
         self._command = command
         self._process: Process | None = None
         self._complaints: list[str] = []
@@ -89,6 +96,8 @@ class LocalBroker:
         """Return once it serves; CommandFailed with its own words when it ends instead."""
         assert self._process is not None and self._process.stdout is not None
         async for line in self._process.stdout:
+            if line.startswith(b"metrics "):
+                self.metrics = line.split()[1].decode()
             if line.startswith(b"ready "):
                 self.address = line.split()[1].decode()
                 return
@@ -164,6 +173,8 @@ class LocalCluster:
         await asyncio.gather(*(broker.ready() for broker in self.brokers))
         for broker in self.brokers:
             tell(f"broker {broker.number} pid {broker.pid} {broker.address}")
+            if broker.metrics:
+                tell(f"metrics {broker.number} {broker.metrics}")
         tell(f"ready {','.join(broker.address for broker in self.brokers)}")
 
     async def stop(self) -> None:
@@ -208,9 +219,20 @@ def _check_settings(plan: Plan) -> None:
             raise CommandFailed(f"--set {name}: each broker has its own; {instead}")
     options = ServeOptions(HOST, plan.port, str(plan.data), settings=plan.broker_settings(1), registry=f"zk://{HOST}:1")
     try:
-        load_config(options, os.environ)
+        config = load_config(options, os.environ)
     except SettingError as error:
         raise CommandFailed(str(error)) from None
+    for name, instead in _taken_over(plan, config):
+        raise CommandFailed(f"{config.static[name].origin} {name}: each broker has its own; {instead}")
+
+
+def _taken_over(plan: Plan, config: BrokerConfig) -> Iterator[tuple[str, str]]:
+    """The same of settings that every broker takes over, from the environment as well."""
+    if config.get(ADVERTISED_LISTENERS) is not None:
+        yield ADVERTISED_LISTENERS.name, f"all are found at {HOST}; elsewhere: millstream serve --registry, for each"
+    place = config.get(METRICS_LISTENER)
+    if plan.brokers > 1 and place is not None and parse_place(place).port:
+        yield METRICS_LISTENER.name, "port 0 finds each a free one, which is told"
 
 
 def _check_data(plan: Plan) -> None:
