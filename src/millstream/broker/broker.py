@@ -428,7 +428,9 @@ class Broker:
             self.controller.topic_changed(topic)
 
     def _broker_changed(self) -> None:
-        for topic in list(self.cluster.topics):
+        # Replicas are given their parts before the news name their topics.
+        held = (each.topic_partition.topic for each in self.replicas)
+        for topic in dict.fromkeys((*self.cluster.topics, *held)):
             self._topic_changed(topic)
 
     def _controller_settings(self) -> ControllerSettings:
