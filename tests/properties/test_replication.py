@@ -1,20 +1,24 @@
 """Three replicas of a partition and a controller, in any order of events: what was once shown is never lost.
 
 Logs, roles, in-sync sets, what a leader serves and what a follower makes of it are the broker's own; the test is the
-network between them (answers come late, or never) and the controller (whose word comes late, too).
+network between them (answers come late, or never) and the controller (whose word comes late, too).  How many must be in
+sync changes, and each broker and the controller hear of it when they do.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.controller.elections import eligible_after, offline
+from millstream.controller.interface import NO_LEADER
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.replication.following.followed import Followed
 from millstream.replication.following.place import State
-from millstream.replication.role import Part
+from millstream.replication.role import Leadership, Part
 from tests.unit.replication.node import Node
 from tests.unit.replication.replica import REPLICAS
 from tests.unit.storage.ground import SetClock, batch
@@ -36,6 +40,12 @@ class Replication:
         self.alive = set(REPLICAS)
         self.leader, self.epoch, self.version = 1, 0, 0
         self.isr: tuple[int, ...] = REPLICAS
+        self.eligible: tuple[int, ...] = ()
+        #: How many must be in sync, as the controller has heard, and as each broker has.
+        self.min_insync = MIN_INSYNC
+        self.own_min_insync = dict.fromkeys(REPLICAS, MIN_INSYNC)
+        #: The number that a broker's proposal named.
+        self.proposed_with: dict[int, int] = {}
         #: Brokers that have not heard the controller's last word.
         self.untold: set[int] = set(REPLICAS)
         for broker_id in REPLICAS:
@@ -47,7 +57,8 @@ class Replication:
         self.untold.discard(broker_id)
         node = self.nodes[broker_id]
         before = node.partition.role.leadership
-        node.replica.told(self.leader, self.epoch, self.isr, self.version)
+        told = Leadership(1, self.leader, self.epoch, self.isr, self.version, REPLICAS, eligible=self.eligible)
+        assert node.partition.follow(told) is ErrorCode.NONE
         role = node.partition.role
         if role.part is Part.LEADER or self.leader < 0:
             node.followed = None
@@ -55,17 +66,40 @@ class Replication:
             node.followed = Followed(node.partition, 1_000)
         self.look(node)
 
-    def decide(self, leader: int, isr: tuple[int, ...]) -> None:
+    def decide(
+        self, leader: int, isr: tuple[int, ...], min_insync: int | None = None, unclean: Collection[int] = ()
+    ) -> None:
         if leader != self.leader:
             self.epoch += 1
+        least = None if leader == NO_LEADER else self.min_insync if min_insync is None else min_insync
+        self.eligible = eligible_after((*self.isr, *self.eligible), isr, least, unclean)
         self.leader, self.isr = leader, isr
         self.version += 1
         self.untold = set(REPLICAS)
 
     def elect(self) -> None:
-        """Somebody in sync leads, if one is alive."""
+        """Somebody in sync leads, if one is alive; else somebody who is eligible."""
         if self.leader not in self.alive:
-            self.decide(next((id_ for id_ in self.isr if id_ in self.alive), -1), self.isr)
+            elected = offline(REPLICAS, self.isr, self.alive, eligible=self.eligible)
+            self.decide(*((NO_LEADER, self.isr) if elected is None else (elected.leader, elected.isr)))
+
+    def hear_of_settings(self) -> None:
+        """As many must be in sync as was set: the controller hears of it, or some broker, whoever leads before all."""
+        least, broker_id = self.rng.choice(REPLICAS), self.rng.choice((NO_LEADER, self.leader, *REPLICAS))
+        if broker_id != NO_LEADER:
+            self.own_min_insync[broker_id] = least
+            if broker_id in self.alive:
+                self.configure(self.nodes[broker_id])
+                self.look(self.nodes[broker_id])
+        else:
+            self.min_insync = least
+            if self.leader in self.alive and len(self.isr) >= least and self.eligible:
+                self.decide(self.leader, self.isr)
+
+    def configure(self, node: Node) -> None:
+        log = node.replica.log
+        log.config = replace(log.config, min_insync_replicas=self.own_min_insync[node.replica.id])
+        node.partition.in_sync_changed()
 
     def hear(self) -> None:
         """Some brokers hear the controller's word."""
@@ -90,14 +124,14 @@ class Replication:
             code = ErrorCode.INVALID_UPDATE_VERSION
         elif any(id_ not in self.alive or life not in (-1, self.nodes[id_].life) for id_, life in proposal.isr):
             code = ErrorCode.INELIGIBLE_REPLICA
-        elif isr != self.isr:
-            self.decide(self.leader, isr)
+        elif proposal.partition_epoch == self.version:
+            self.decide(self.leader, isr, min(self.min_insync, self.proposed_with[node.replica.id]))
         role = node.partition.role
         if lost:
             code = ErrorCode.REQUEST_TIMED_OUT
         if code and role.leading is not None:
             role.leading.refused(proposal, code, self.clock.ms)
-        elif not code and role.granted(proposal, isr, self.version, self.clock.ms, ()):
+        elif not code and role.granted(proposal, isr, self.version, self.clock.ms, self.eligible):
             node.partition.in_sync_changed()
         self.look(node)
 
@@ -166,6 +200,7 @@ class Replication:
             node = self.nodes[broker_id]
             role = node.partition.role
             if role.leading is not None and node.proposal is None:
+                self.proposed_with[broker_id] = self.own_min_insync[broker_id]
                 node.proposal = role.leading.propose(
                     role.leadership.leader_epoch,
                     role.leadership.partition_epoch,
@@ -187,14 +222,17 @@ class Replication:
         node = self.nodes[broker_id]
         if self.rng.random() < 0.5:
             node.replica.log.flush()
-        node.mark = self.rng.randint(node.mark, max(node.mark, node.partition.watermark_to_keep))
+        node.mark = self.rng.randint(node.mark, max(node.mark, node.partition.high_watermark))
         (node.replica.files.crash if power else node.replica.files.kill)()
         self.alive.discard(broker_id)
         node.begin()
         for other in self.nodes.values():
             other.sessions.pop(broker_id, None)
+        unclean = {broker_id} if power else set()
         if len(self.isr) > 1 and broker_id in self.isr:
-            self.decide(self.leader, tuple(id_ for id_ in self.isr if id_ != broker_id))
+            self.decide(self.leader, tuple(id_ for id_ in self.isr if id_ != broker_id), unclean=unclean)
+        elif self.eligible != eligible_after(self.eligible, self.isr, None, unclean):
+            self.decide(self.leader, self.isr, unclean=unclean)
         self.elect()
 
     def come_back(self) -> None:
@@ -204,6 +242,7 @@ class Replication:
             node.replica.start(node.mark)
             node.life += 1
             node.begin()
+            self.configure(node)
             self.alive.add(node.replica.id)
             self.elect()
             self.tell(node.replica.id)
@@ -253,18 +292,29 @@ EVENTS: dict[Callable[[Replication], None], int] = {
     Replication.hear: 5,
     Replication.propose: 4,
     Replication.grant: 1,
+    Replication.hear_of_settings: 2,
     Replication.die: 2,
     Replication.come_back: 3,
 }
+#: The same while many a setting is tried out.
+RESTLESS = EVENTS | {Replication.hear_of_settings: 8, Replication.die: 3}
+
+
+def live(replication: Replication, events: dict[Callable[[Replication], None], int], count: int) -> None:
+    for event in replication.rng.choices(list(events), list(events.values()), k=count):
+        event(replication)
+        replication.check()
+    replication.calm()
+    replication.check()
 
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_what_was_once_shown_is_never_lost_and_all_replicas_come_to_agree(seed: int) -> None:
-    rng = random.Random(seed)
-    replication = Replication(rng)
-    for event in rng.choices(list(EVENTS), list(EVENTS.values()), k=80):
-        event(replication)
-        replication.check()
-    replication.calm()
-    replication.check()
+    live(Replication(random.Random(seed)), EVENTS, 80)
+
+
+@settings(max_examples=250)
+@given(seed=st.integers(0, 2**32))
+def test_nothing_is_lost_while_leaders_and_controller_hear_of_other_numbers_that_must_be_in_sync(seed: int) -> None:
+    live(Replication(random.Random(seed)), RESTLESS, 150)

@@ -9,7 +9,7 @@ from enum import IntEnum
 from millstream.controller.context import Context, Partition
 from millstream.controller.elections import Elected, offline, preferred
 from millstream.controller.interface import ControllerSettings, PartitionOutcome
-from millstream.controller.leaders import decide, eligible_now
+from millstream.controller.leaders import decide
 from millstream.controller.requests import Decision
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -34,7 +34,7 @@ def elect_leaders(
             if partition is None or partition.state is None:
                 raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
             live = context.live_replicas(key, partition)
-            elected = _ELECT[kind](partition, live, eligible_now(context, key, partition, settings))
+            elected = _ELECT[kind](partition, live)
             decide(context, key, partition, settings, elected, live, decision)
         except ProtocolError as error:
             if keys is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
@@ -44,7 +44,7 @@ def elect_leaders(
     return decision, outcomes
 
 
-def _elect_preferred(partition: Partition, live: tuple[int, ...], eligible: tuple[int, ...]) -> Elected:
+def _elect_preferred(partition: Partition, live: tuple[int, ...]) -> Elected:
     first, state = partition.replicas[0], partition.state
     assert state is not None
     if state.leader == first:
@@ -55,12 +55,12 @@ def _elect_preferred(partition: Partition, live: tuple[int, ...], eligible: tupl
     return elected
 
 
-def _elect_unclean(partition: Partition, live: tuple[int, ...], eligible: tuple[int, ...]) -> Elected:
+def _elect_unclean(partition: Partition, live: tuple[int, ...]) -> Elected:
     state = partition.state
     assert state is not None
     if state.leader in live:
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {state.leader} leads it")
-    elected = offline(partition.replicas, state.isr, live, eligible=eligible, is_unclean_allowed=True)
+    elected = offline(partition.replicas, state.isr, live, eligible=state.eligible, is_unclean_allowed=True)
     if elected is None:
         raise ProtocolError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "none of its replicas is there")
     return elected

@@ -80,14 +80,15 @@ def _first(replicas: Sequence[int], isr: Sequence[int], live: Container[int]) ->
 
 
 def eligible_after(
-    before: Collection[int], isr: Collection[int], min_in_sync: int, unclean: Container[int] = ()
+    before: Collection[int], isr: Collection[int], min_in_sync: int | None, unclean: Container[int] = ()
 ) -> tuple[int, ...]:
     """Who of those that had everything committed ``before`` still has, now that ``isr`` is in sync.
 
     Nothing is committed while fewer than ``min_in_sync`` are in sync, so whoever leaves then misses nothing.  With
-    enough of them records are committed without the others, and nobody else is eligible.  One that came back
-    ``unclean`` may have lost what it had.
+    enough of them records are committed without the others, and nobody else is eligible.  Where nobody leads
+    (``min_in_sync`` is None) nothing is committed, however many were in sync.  One that came back ``unclean`` may have
+    lost what it had.
     """
-    if len(isr) >= min_in_sync:
+    if min_in_sync is not None and len(isr) >= min_in_sync:
         return ()
     return tuple(replica for replica in before if replica not in isr and replica not in unclean)

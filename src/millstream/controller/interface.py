@@ -36,8 +36,7 @@ class ControllerSettings:
     min_in_sync: Callable[[str], int | None] = field(default=lambda topic: None)
     #: The least that leaders were told to go by since they registered; None where they were told nothing.
     min_in_sync_told: Callable[[], int | None] = field(default=lambda: None)
-    #: Catches up with every change of settings that was made before the call.  A leader may have obeyed one before it
-    #: went: the controller hears of it before it decides who has all that was committed.
+    #: Catches up with every change of settings that was made before the call: who leads is decided by those of the day.
     refresh: Callable[[], Awaitable[None]] = field(default=_nothing)
     #: Reads the settings of these topics, which came into being with them, unannounced.
     load: Callable[[list[str]], Awaitable[None]] = field(default=_nothing)

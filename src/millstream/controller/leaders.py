@@ -54,14 +54,17 @@ def settle(
             decision.announced.append(key)
         return
     isr = tuple(replica for replica in state.isr if replica not in unclean)
-    eligible = eligible_now(context, key, partition, settings, unclean)
     if partition.phase is Phase.ONLINE and state.leader in live:
         isr = tuple(replica for replica in isr if replica in live)
         if isr != state.isr:
             decide(context, key, partition, settings, Elected(state.leader, isr), live, decision, unclean)
-        elif eligible != state.eligible:
+            return
+        eligible = eligible_after(state.eligible, isr, min_in_sync(context, settings, key, partition.replicas), unclean)
+        if eligible != state.eligible:
             correct_eligible(context, key, state, eligible, live, decision)
         return
+    # Whatever the settings are by now: no leader commits anything before those eligible are struck at its request.
+    eligible = eligible_after(state.eligible, isr, None, unclean)
     last_known = state.last_known if state.leader == NO_LEADER else state.leader
     elected = offline(partition.replicas, isr, live, eligible=eligible, last_known=last_known)
     if elected is None and live and settings.unclean_allowed(key.topic):
@@ -71,20 +74,6 @@ def settle(
         elected = Elected(NO_LEADER, isr)
     if elected is not None:
         decide(context, key, partition, settings, elected, live, decision, unclean)
-
-
-def eligible_now(
-    context: Context,
-    key: TopicPartition,
-    partition: Partition,
-    settings: ControllerSettings,
-    unclean: Container[int] = NOBODY,
-) -> tuple[int, ...]:
-    """Who is eligible still; nobody where fewer must be in sync by now, for then records are committed without them."""
-    state = partition.state
-    assert state is not None
-    least = min_in_sync(context, settings, key, partition.replicas)
-    return eligible_after(state.eligible, state.isr, least, unclean)
 
 
 def decide(
@@ -106,19 +95,15 @@ def decide(
     assert before is not None
     replicas = partition.replicas if replicas is None else replicas
     is_nobody = elected.leader == NO_LEADER
-    everyone = dict.fromkeys((*before.isr, *eligible_now(context, key, partition, settings, unclean)))
-    lasting = [replica for replica in everyone if replica in replicas]
+    lasting = [replica for replica in dict.fromkeys((*before.isr, *before.eligible)) if replica in replicas]
+    least = None if is_nobody else min_in_sync(context, settings, key, replicas)
     state = PartitionState(
         elected.leader,
         before.leader_epoch + 1,
         elected.isr,
         context.epoch,
         is_recovering=elected.is_unclean or (before.is_recovering and elected.leader in (NO_LEADER, before.leader)),
-        eligible=(
-            ()
-            if elected.is_unclean
-            else eligible_after(lasting, elected.isr, min_in_sync(context, settings, key, replicas), unclean)
-        ),
+        eligible=() if elected.is_unclean else eligible_after(lasting, elected.isr, least, unclean),
         last_known=NO_LEADER if not is_nobody else before.last_known if before.leader == NO_LEADER else before.leader,
     )
     decision.changes.append(StateDecided(key, state))

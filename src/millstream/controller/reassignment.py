@@ -15,7 +15,7 @@ from typing import NamedTuple
 from millstream.controller.context import AssignmentsChanged, Context, Partition
 from millstream.controller.elections import Elected, reassigned
 from millstream.controller.interface import NO_LEADER, ControllerSettings, PartitionOutcome
-from millstream.controller.leaders import decide, eligible_now, settle
+from millstream.controller.leaders import decide, settle
 from millstream.controller.requests import Decision, Stop
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
@@ -122,14 +122,14 @@ def _moved(
     after = Assignment(wanted.target) if _is_copied(partition, wanted) else wanted
     live = context.live_among(key, after.replicas)
     if partition.state is not None:
-        elected = _leader(partition, after, live, eligible_now(context, key, partition, settings))
+        elected = _leader(partition, after, live)
         decide(context, key, partition, settings, elected, live, decision, replicas=after.replicas)
     dropped = [replica for replica in partition.replicas if replica not in after.replicas]
     decision.stops += (Stop(key, replica, is_deleted=True) for replica in dropped if replica in context.brokers)
     return after
 
 
-def _leader(partition: Partition, after: Assignment, live: tuple[int, ...], eligible: tuple[int, ...]) -> Elected:
+def _leader(partition: Partition, after: Assignment, live: tuple[int, ...]) -> Elected:
     """Whoever leads goes on if it stays; else the first of those that stay and are in sync.
 
     Where nobody leads, somebody of those that are waited for must stay: one that is known to have everything, or where
@@ -140,7 +140,7 @@ def _leader(partition: Partition, after: Assignment, live: tuple[int, ...], elig
     isr = tuple(replica for replica in state.isr if replica in after.replicas)
     if state.leader in isr:
         return Elected(state.leader, isr)
-    awaited = {*state.isr, *eligible} or {state.last_known}
+    awaited = {*state.isr, *state.eligible} or {state.last_known}
     if state.leader == NO_LEADER and awaited & set(after.replicas):
         return Elected(NO_LEADER, isr)
     elected = reassigned(after.target, isr, live)
