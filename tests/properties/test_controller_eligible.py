@@ -72,7 +72,7 @@ class Partitioned(RuleBasedStateMachine):
     def start(self, least: int, more: int, is_flushed: bool) -> None:
         """``is_flushed``: whatever is written survives, so everybody may lose power at once.
 
-        Otherwise fewer do than ``least``, the least number that must ever be in sync, which is so many ``more`` at first.
+        Otherwise fewer do than ``least``, the least number that must ever be in sync: so many ``more`` at first.
         """
         self.least, self.is_flushed = least, is_flushed
         self.min_in_sync = least + more

@@ -11,7 +11,10 @@ def test_a_line_is_held_to_its_ratio_in_the_direction_that_is_better() -> None:
 
 
 def test_the_table_shows_figures_ratio_target_and_verdict() -> None:
-    lines = [Line("sink", 1.5e6, 1e6, ROWS_PER_S, held_to=0.7), Line("p99", 25_040.0, 20_000.0, MILLIS, LESS, held_to=1.0)]
+    lines = [
+        Line("sink", 1.5e6, 1e6, ROWS_PER_S, held_to=0.7),
+        Line("p99", 25_040.0, 20_000.0, MILLIS, LESS, held_to=1.0),
+    ]
     assert render(lines).splitlines()[2:] == [
         "| sink | 1.50 M rows/s | 1.00 M rows/s | 1.50× | ≥ 0.7× | met |",
         "| p99 | 25.0 ms | 20.0 ms | 1.25× | ≤ 1× | **missed** |",
