@@ -26,17 +26,22 @@ ENDLESS_BYTES = 1 << 50
 SHORT = 0
 
 
+def pages(position: int, length: int) -> range:
+    """The numbers of the pages that hold these bytes."""
+    return range(position // PAGE_BYTES, -(-(position + length) // PAGE_BYTES))
+
+
 class Inode:
     """A file's bytes: the cache's and, as a common prefix and an old tail, the disk's."""
 
-    __slots__ = ("data", "flushed", "is_cold", "modified_ms", "old_tail")
+    __slots__ = ("cold", "data", "flushed", "modified_ms", "old_tail")
 
     def __init__(self, modified_ms: int) -> None:
         self.data = bytearray()
         self.flushed = 0  # Bytes that are the same in cache and on disk.
         self.old_tail = b""  # What the disk has behind them.
         self.modified_ms = modified_ms
-        self.is_cold = False
+        self.cold: set[int] = set()  # Pages that would have to come from the disk.
 
     def write(self, at: int, chunk: Buffer) -> None:
         self._diverge(at)
@@ -169,14 +174,18 @@ class MemoryFile:
     def read(self, position: int, length: int) -> bytes:
         if self._ready("read") == SHORT:
             length //= 2
-        self._inode.is_cold = False
+        self._inode.cold.difference_update(pages(position, length))
         return bytes(memoryview(self._inode.data)[position : position + length])
 
     def read_cached(self, position: int, length: int) -> bytes | None:
         return self.read(position, length) if self.is_cached(position, length) else None
 
     def is_cached(self, position: int, length: int) -> bool:
-        return not self._inode.is_cold
+        return self._inode.cold.isdisjoint(pages(position, length))
+
+    def let_go(self, position: int, length: int) -> None:
+        self._files.unneeded.append((self.path, position, position + length))
+        self._inode.cold.update(pages(position, min(length, len(self._inode.data) - position)))
 
     def truncate(self, size: int) -> None:
         self._ready("truncate", writing=True)
@@ -224,6 +233,8 @@ class MemoryFiles:
         self.life = 0
         self._boots = 0
         self.capacity_bytes: int | None = None
+        #: The ranges of files that nobody was to read soon.
+        self.unneeded: list[tuple[str, int, int]] = []
         self._rng = rng or random.Random(0)
         self._clock = clock
         self._root = Folder()
@@ -281,7 +292,7 @@ class MemoryFiles:
     def drop_caches(self) -> None:
         """Let every file be read from the disk next time, so that ``is_cached`` says no."""
         for _, inode in self._walk(self._root, ""):
-            inode.is_cold = True
+            inode.cold.update(pages(0, len(inode.data)))
 
     @property
     def open_count(self) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from millstream.net.peer import FramedPeer
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from millstream.replication import trail
 from millstream.replication.company import LINGER_S, STAY_S
 from millstream.replication.following.lanes import REST_S, Lane
 from tests.simulation.asking import simulate
@@ -77,6 +78,31 @@ def test_a_long_log_is_copied_beside_those_that_are_kept_up_with_and_then_joins_
         assert await write(cluster, b"after") == RECORDS
         await cluster.until(all_hold(cluster, RECORDS + 1))
         assert len({bytes_of(partition) for partition in replicas_of(cluster).values()}) == 1
+        await cluster.stop()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("is_cold", [True, False])
+def test_a_copy_takes_nobodys_place_in_memory(is_cold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the leader had to read for it goes again, and so does what was written; what was there before stays."""
+    monkeypatch.setattr(trail, "STEP_BYTES", 300_000)
+    monkeypatch.setattr(trail, "AHEAD_BYTES", 100_000)
+
+    async def scenario(network: SimNetwork) -> None:
+        cluster, away = await one_is_behind(network, starts=False)
+        if is_cold:
+            for broker in cluster.running:
+                cluster.members[broker.id].files.drop_caches()
+        await cluster.start(away)
+        await until_in_sync(cluster, 1, 2, 3)
+        path = f"/{TOPIC}-0/{0:020}.log"
+        size = RECORDS * RECORD_BYTES
+        read = [span for span in cluster.members[leader_id(cluster)].files.unneeded if span[0].endswith(path)]
+        written = [span for span in cluster.members[away].files.unneeded if span[0].endswith(path)]
+        assert written[-1][2] >= size
+        assert [first for _, first, _ in read] == sorted(first for _, first, _ in read)
+        assert size - 350_000 < read[-1][2] <= size if is_cold else not read
         await cluster.stop()
 
     simulate(scenario)

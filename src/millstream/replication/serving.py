@@ -19,6 +19,7 @@ from millstream.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, FULL_E
 from millstream.replication.leading import Pulse
 from millstream.replication.partition import Partition
 from millstream.replication.replicas import Replicas
+from millstream.replication.trail import Trail
 from millstream.storage.log import Log
 
 #: Refusals that tell a follower to wait for word from the controller.
@@ -33,6 +34,7 @@ class Found(NamedTuple):
     offset: int
     records: FileSlice
     row: PartitionData
+    trail: Trail
 
 
 #: Rows of an answer, and the records in them.
@@ -42,7 +44,7 @@ News = tuple[dict[Key, PartitionData], dict[Key, Found]]
 class Standing:
     """One partition in a follower's session; the partition tells it of its changes."""
 
-    __slots__ = ("is_moved", "key", "partition", "session", "wanted")
+    __slots__ = ("is_moved", "key", "partition", "session", "trail", "wanted")
 
     def __init__(self, session: "FollowerSession", key: Key, wanted: Wanted) -> None:
         self.session = session
@@ -51,6 +53,7 @@ class Standing:
         #: Whether the follower stands elsewhere than when it was last looked at.
         self.is_moved = True
         self.partition: Partition | None = None
+        self.trail = Trail()
 
     def grew(self) -> None:
         self.session.pending[self.key] = self
@@ -302,7 +305,7 @@ class Serving:
                 row.records = records
                 if _is_throttled(session, partition, log):
                     self._throttle.spend(records.length, self._now_ms())
-                found[standing.key] = Found(partition, log, wanted.fetch_offset, records, row)
+                found[standing.key] = Found(partition, log, wanted.fetch_offset, records, row, standing.trail)
             elif records is not None:
                 session.pending[standing.key] = standing
         elif wanted.fetch_offset < log.end_offset:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -45,6 +45,10 @@ class File(Protocol):
 
     def is_cached(self, position: int, length: int) -> bool:
         """Whether reading this range would likely be answered from memory, without waiting for a disk."""
+        ...
+
+    def let_go(self, position: int, length: int) -> None:
+        """Nobody is to read this range soon, so what of it is on the disk need not be in memory as well."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -188,6 +192,11 @@ class OsFile:
         except OSError:  # A file system without RWF_NOWAIT: nothing can be known, so nothing is slowed down.
             return True
         return True
+
+    def let_go(self, position: int, length: int) -> None:
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):  # It is advice: what cannot be done need not be.
+                os.posix_fadvise(self._fd, position, length, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

@@ -448,6 +448,12 @@ class Log:
         for segment in self.segments:
             segment.release()
 
+    def let_go(self, count: int) -> None:
+        """Nobody is to read what was appended soon: its last ``count`` bytes, once on the disk, may leave memory."""
+        segment = self.segments.active
+        if segment.file is not None:
+            segment.file.let_go(max(0, segment.size - count), count)
+
     # Cutting at either end.
 
     def truncate_to(self, offset: int) -> None:

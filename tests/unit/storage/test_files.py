@@ -21,6 +21,16 @@ def test_a_file_grows_at_its_end_and_is_read_anywhere(tmp_path: Path) -> None:
     assert file.is_cached(0, 6)
 
 
+def test_what_was_let_go_is_read_again(tmp_path: Path) -> None:
+    file = FILES.open(str(tmp_path / "x"), create=True)
+    data = bytes(range(256)) * 4096
+    file.append(data)
+    file.let_go(0, 512 * 1024)  # Not on the disk yet: it may not leave.
+    file.flush()
+    file.let_go(512 * 1024, 2 * len(data))
+    assert file.read(0, 2 * len(data)) == data
+
+
 def test_a_small_file_is_replaced_whole(tmp_path: Path) -> None:
     path = str(tmp_path / "x")
     FILES.replace(path, b"one")

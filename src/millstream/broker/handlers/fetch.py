@@ -89,9 +89,13 @@ async def _handle_follower(
     finally:
         if session.id == NO_SESSION:
             session.close()
-    for partition, log, offset, records, row in found.values():
+    for partition, log, offset, records, row, trail in found.values():
+        let_go = trail.behind(records)
+        if let_go is not None:
+            await broker.workers.in_thread(let_go)
         piece = Piece(log, offset, records, row, partition.traffic)
         if not piece.is_at_hand():
+            trail.begin(records)
             await piece.warm(broker.workers)
     responses = [
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)

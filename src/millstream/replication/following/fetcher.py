@@ -28,7 +28,7 @@ from millstream.protocol.messages.list_offsets import ListOffsetsPartition, List
 from millstream.replication.company import Company
 from millstream.replication.fetch_sessions import NO_SESSION
 from millstream.replication.following.followed import Followed
-from millstream.replication.following.lanes import Lane, Pace, lane_of
+from millstream.replication.following.lanes import HURRIED_PIECE_BYTES, Lane, Pace, lane_of
 from millstream.replication.following.place import BACKOFF_MS, State
 from millstream.replication.following.session import FollowingSession, Id, farewell, request
 from millstream.replication.partition import Partition
@@ -410,6 +410,8 @@ class Fetcher:
         unflushed, self._unflushed = self._unflushed, []
         await asyncio.gather(*(self._flush_one(log) for log in unflushed))
         if self._pace is not None:
+            for followed in self._followed.values():
+                followed.log.let_go(2 * HURRIED_PIECE_BYTES)
             lag = sum(each.partition.leader_watermark - each.log.end_offset for each in self._followed.values())
             self._pace.flushed(lag)
 
