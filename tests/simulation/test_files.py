@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.storage.files import File, Files, OsFiles
-from tests.simulation.files import PAGE_BYTES, SHORT, MemoryFiles
+from tests.simulation.files import SHORT, MemoryFiles
+from tests.simulation.medium import PAGE_BYTES
 from tests.simulation.mount import Mount
 
 

@@ -8,7 +8,7 @@ from millstream.replication.role import Part
 from tests.simulation.cluster.ledger import Partition
 from tests.simulation.cluster.machine import Machine
 from tests.simulation.cluster.world import World
-from tests.simulation.files import Folder, Inode
+from tests.simulation.medium import Folder, Inode
 
 LOOK_S = 0.25
 
