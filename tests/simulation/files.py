@@ -18,7 +18,7 @@ from posixpath import normpath, split
 
 from millstream.model.clock import Clock
 from millstream.storage.files import Buffer
-from tests.simulation.medium import Folder, Inode, pages
+from tests.simulation.medium import PAGE_BYTES, Folder, Inode, pages
 
 #: The size of a disk that nobody gave a size.
 ENDLESS_BYTES = 1 << 50
@@ -85,7 +85,8 @@ class MemoryFile:
 
     def let_go(self, position: int, length: int) -> None:
         self._files.unneeded.append((self.path, position, position + length))
-        self._inode.cold.update(pages(position, min(length, len(self._inode.data) - position)))
+        end = min(position + length, len(self._inode.data))
+        self._inode.cold.update(pages(position, end - end % PAGE_BYTES - position))
 
     def truncate(self, size: int) -> None:
         self._ready("truncate", writing=True)

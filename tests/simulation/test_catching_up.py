@@ -88,6 +88,7 @@ def test_a_copy_takes_nobodys_place_in_memory(is_cold: bool, monkeypatch: pytest
     """What the leader had to read for it goes again, and so does what was written; what was there before stays."""
     monkeypatch.setattr(trail, "STEP_BYTES", 300_000)
     monkeypatch.setattr(trail, "AHEAD_BYTES", 100_000)
+    monkeypatch.setattr(trail, "FAR_BYTES", 400_000)
 
     async def scenario(network: SimNetwork) -> None:
         cluster, away = await one_is_behind(network, starts=False)

@@ -9,6 +9,9 @@ AHEAD_BYTES = 8 * 1024
 class Readable(Protocol):
     """A file, as far as answering from it needs."""
 
+    path: str
+    size: int
+
     def read(self, position: int, length: int) -> bytes: ...
 
     def is_cached(self, position: int, length: int) -> bool: ...

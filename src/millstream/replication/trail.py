@@ -13,33 +13,40 @@ from millstream.model.slices import FileSlice, Readable
 AHEAD_BYTES = 8 * 1024 * 1024
 #: So much is read before what lies behind goes.
 STEP_BYTES = 16 * 1024 * 1024
+#: So far before a follower nothing was read ahead for it: what is in memory there is what others read or wrote.
+FAR_BYTES = 4 * AHEAD_BYTES
 
 
 class Trail:
-    """Of one follower, in one file at a time: from where it had to wait for the disk."""
+    """Of one follower, in one file at a time: from where it had to wait for the disk to where others were before it."""
 
-    __slots__ = ("_file", "_start")
+    __slots__ = ("_file", "_path", "_start")
 
     def __init__(self) -> None:
+        #: Files that are asked for little by little are closed and opened again in between.
+        self._path: str | None = None
         #: It is not kept open for this: it may be deleted while nobody asks for more.
         self._file: ref[Readable] | None = None
         self._start = 0
 
     def begin(self, piece: FileSlice) -> None:
-        """This had to come from the disk, and so will what follows in its file, read ahead by then or not."""
-        if self._file is None:
-            self._file, self._start = ref(piece.file), piece.position
+        """This had to come from the disk, and so will what follows it, read ahead by then or not."""
+        if self._path is None:
+            self._path, self._file, self._start = piece.file.path, ref(piece.file), piece.position
 
     def behind(self, piece: FileSlice) -> Callable[[], None] | None:
         """The follower has all before this piece: what lets that go, for a thread; None while it is not worth it."""
-        if self._file is None:
+        if self._path is None or self._file is None:
             return None
-        file, first = self._file(), max(0, self._start - AHEAD_BYTES)
-        if file is not piece.file:
-            self._file = None
-            last = self._start + STEP_BYTES + AHEAD_BYTES
+        first = max(0, self._start - AHEAD_BYTES)
+        if piece.file.path != self._path:
+            file, last = self._file(), self._start + STEP_BYTES + AHEAD_BYTES
+            self._path = None
         elif piece.position - self._start >= STEP_BYTES:
-            last = self._start = piece.position
+            file, last = piece.file, piece.position
+            self._file, self._start = ref(file), last
+            if last + FAR_BYTES < file.size and file.is_cached(last + FAR_BYTES, 1):
+                self._path = None
         else:
             return None
         return None if file is None else lambda: file.let_go(first, last - first)

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Protocol
 
@@ -48,7 +49,10 @@ class File(Protocol):
         ...
 
     def let_go(self, position: int, length: int) -> None:
-        """Nobody is to read this range soon, so what of it is on the disk need not be in memory as well."""
+        """Nobody is to read this range soon, so what of it is on the disk need not be in memory as well.
+
+        What shares a page with the next append stays, or that would have to read it.
+        """
         ...
 
     def truncate(self, size: int) -> None:
@@ -194,7 +198,9 @@ class OsFile:
         return True
 
     def let_go(self, position: int, length: int) -> None:
-        if hasattr(os, "posix_fadvise"):
+        end = min(position + length, self.size)
+        length = end - end % PAGESIZE - position
+        if length > 0 and hasattr(os, "posix_fadvise"):
             with suppress(OSError):  # It is advice: what cannot be done need not be.
                 os.posix_fadvise(self._fd, position, length, os.POSIX_FADV_DONTNEED)
 

@@ -449,7 +449,10 @@ class Log:
             segment.release()
 
     def let_go(self, count: int) -> None:
-        """Nobody is to read what was appended soon: its last ``count`` bytes, once on the disk, may leave memory."""
+        """Nobody is to read what was appended soon: of its last ``count`` bytes, what is on the disk may leave memory.
+
+        Only the active segment is looked at: others are closed, and small if they were filled so fast.
+        """
         segment = self.segments.active
         if segment.file is not None:
             segment.file.let_go(max(0, segment.size - count), count)

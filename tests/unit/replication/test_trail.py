@@ -1,16 +1,18 @@
-"""What a follower that copies history leaves behind: it goes a long way behind it, once, and only where it came from
-the disk."""
+"""What a follower that copies history leaves behind: it goes, once, and only where it came from the disk."""
 
 from millstream.model.slices import FileSlice
-from millstream.replication.trail import AHEAD_BYTES, STEP_BYTES, Trail
+from millstream.replication.trail import AHEAD_BYTES, FAR_BYTES, STEP_BYTES, Trail
 
 PIECE_BYTES = 1024 * 1024
 
 
 class Kept:
-    """A file that says which of its bytes were let go."""
+    """A file that says which of its bytes were let go; from ``hot`` on they are in memory."""
 
-    def __init__(self) -> None:
+    size = 1 << 30
+
+    def __init__(self, path: str = "a", hot: int = size) -> None:
+        self.path, self._hot = path, hot
         self.gone: list[tuple[int, int]] = []
 
     def let_go(self, position: int, length: int) -> None:
@@ -20,7 +22,7 @@ class Kept:
         raise AssertionError("a trail reads nothing")
 
     def is_cached(self, position: int, length: int) -> bool:
-        raise AssertionError("a trail asks nothing")
+        return position >= self._hot
 
     read_cached = read
 
@@ -54,7 +56,7 @@ def test_what_came_from_the_disk_goes_step_by_step_and_nothing_before_it_but_wha
 
 
 def test_the_rest_of_a_file_goes_when_the_next_one_begins_though_that_is_in_memory() -> None:
-    trail, old, new = Trail(), Kept(), Kept()
+    trail, old, new = Trail(), Kept("a"), Kept("b")
     walk(trail, old, 0, STEP_BYTES, is_cold=True)
     assert old.gone == []
     walk(trail, new, 0, 2 * STEP_BYTES, is_cold=False)
@@ -62,8 +64,25 @@ def test_the_rest_of_a_file_goes_when_the_next_one_begins_though_that_is_in_memo
     assert new.gone == []
 
 
+def test_what_others_have_in_memory_stays_there_where_the_follower_comes_to_it() -> None:
+    hot = 10 * STEP_BYTES
+    trail, file = Trail(), Kept(hot=hot)
+    walk(trail, file, 0, hot, is_cold=True)
+    walk(trail, file, hot, hot + 10 * STEP_BYTES, is_cold=False)
+    assert file.gone[-1][1] <= hot
+    assert file.gone[-1][1] >= hot - FAR_BYTES
+
+
+def test_a_file_that_was_closed_and_opened_again_is_the_same() -> None:
+    trail, before, after = Trail(), Kept(), Kept()
+    walk(trail, before, 0, STEP_BYTES // 2, is_cold=True)
+    del before
+    walk(trail, after, STEP_BYTES // 2, STEP_BYTES + PIECE_BYTES, is_cold=True)
+    assert after.gone == [(0, STEP_BYTES)]
+
+
 def test_a_file_is_not_held_open_for_what_was_left_in_it() -> None:
-    trail, old, new = Trail(), Kept(), Kept()
+    trail, old, new = Trail(), Kept("a"), Kept("b")
     walk(trail, old, 0, PIECE_BYTES, is_cold=True)
     del old
     walk(trail, new, 0, PIECE_BYTES, is_cold=True)

@@ -29,6 +29,10 @@ def test_what_was_let_go_is_read_again(tmp_path: Path) -> None:
     file.flush()
     file.let_go(512 * 1024, 2 * len(data))
     assert file.read(0, 2 * len(data)) == data
+    file.append(b"!")
+    file.flush()
+    file.let_go(0, file.size)
+    assert file.is_cached(file.size - 1, 1)  # Or the next append would have to read it.
 
 
 def test_a_small_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -279,10 +279,11 @@ class Fetcher:
         try:
             if is_idle and self._asked[0] is asked and len(frame) <= 2 * TURN_BYTES:
                 response = decode(frame)
-                self._asked.popleft()
-                self._take_now(asked, response)
-            else:
-                self._settle_answer(asked, decode(memoryview(bytearray(frame))))
+                if not _cuts(response):
+                    self._asked.popleft()
+                    self._take_now(asked, response)
+                    return
+            self._settle_answer(asked, decode(memoryview(bytearray(frame))))
         except CorruptFrame as fault:
             self._settle_answer(asked, ConnectionResetError(f"broker {self.leader} answered nonsense: {fault}"))
             raise
@@ -309,7 +310,10 @@ class Fetcher:
             self._ask()
 
     async def _take(self, asked: _Asked) -> None:
-        """As ``_take_now``, for an answer that is the task's own; others have their turn in between."""
+        """As ``_take_now``, for an answer that is the task's own; others have their turn in between.
+
+        So they have after each cut, which waits for the disk.
+        """
         try:
             response = asked.answer.result()
         except (OSError, TimeoutError, ProtocolError) as error:
@@ -321,7 +325,7 @@ class Fetcher:
         for topic in response.responses:
             for row in topic.partitions:
                 size += self._take_row((topic.topic_id, row.partition_index), row, asked)
-                if size >= TURN_BYTES:
+                if size >= TURN_BYTES or row.diverging_epoch is not None:
                     size = 0
                     await asyncio.sleep(0)
 
@@ -410,14 +414,14 @@ class Fetcher:
         unflushed, self._unflushed = self._unflushed, []
         await asyncio.gather(*(self._flush_one(log) for log in unflushed))
         if self._pace is not None:
-            for followed in self._followed.values():
-                followed.log.let_go(2 * HURRIED_PIECE_BYTES)
             lag = sum(each.partition.leader_watermark - each.log.end_offset for each in self._followed.values())
             self._pace.flushed(lag)
 
     async def _flush_one(self, log: Log) -> None:
         try:
             await log.flush_async(self._workers)
+            if self._pace is not None:
+                log.let_go(2 * HURRIED_PIECE_BYTES)
         except ProtocolError:  # Its directory is offline now, which is known and was reported.
             for id_, followed in self._followed.items():
                 if followed.log is log:
@@ -471,3 +475,8 @@ class Fetcher:
 
 def _id(partition: Partition) -> tuple[Uuid, int]:
     return partition.topic_id, partition.topic_partition.partition
+
+
+def _cuts(response: FetchResponse) -> bool:
+    """Whether logs have to be cut for it."""
+    return any(row.diverging_epoch is not None for topic in response.responses for row in topic.partitions)
