@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import (
     OFFSET_END,
@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # Its typing 
 )
 
 from millstream.client.application import arguments, open_transactions
+from millstream.client.application.committed import committed
 from millstream.client.application.errors import BadUse, Refused, TopicExists, UnknownGroup, UnknownTopic, translated
 from millstream.client.application.open_transactions import TransactionInfo
 from millstream.client.application.reach import asked, waited
@@ -53,6 +54,7 @@ MOVING = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE",
 AGAIN_AFTER_S = 0.1
 #: Leaves a count to the broker's settings.
 BROKER_DEFAULT = -1
+Answer = TypeVar("Answer")
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 
@@ -219,24 +221,24 @@ class Admin:
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """What a group has committed."""
-        wanted = ConsumerGroupTopicPartitions(arguments.name("group", group))
+        arguments.name("group", group)
+        self._check_open()
         doing = f"asking for the offsets of group {group!r}"
-        found = self._ask_coordinator(doing, group, self._client.list_consumer_group_offsets, wanted)
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
+        return self._until_settled(lambda: committed(self._settings, group, self._timeout_s, doing))
 
     def group_lag(self, group: str) -> dict[TopicPartition, int]:
         """How many records a group has still to read in each partition where it has committed an offset.
 
         Markers of transactions count only between two records: a group that has read all there is has no lag.
         """
-        committed = self.group_offsets(group)
-        ends = self._offsets(committed, "latest")
-        behind = {tp: offset for tp, offset in committed.items() if offset < ends[tp]}
+        offsets = self.group_offsets(group)
+        ends = self._offsets(offsets, "latest")
+        behind = {tp: offset for tp, offset in offsets.items() if offset < ends[tp]}
         firsts = first_unread(self._settings, behind, self._timeout_s) if behind else {}
         # Nothing to be read and nothing stable there yet: what is open may still be committed.
         stable = self._offsets([tp for tp, first in firsts.items() if first is None], "latest", READ_COMMITTED)
         lags = {}
-        for tp, offset in committed.items():
+        for tp, offset in offsets.items():
             first = firsts.get(tp, offset)
             lags[tp] = max(0, ends[tp] - (max(offset, stable[tp]) if first is None else first))
         return lags
@@ -294,9 +296,12 @@ class Admin:
 
     @property
     def _client(self) -> Any:
+        self._check_open()
+        return self._wire
+
+    def _check_open(self) -> None:
         if self._is_closed:
             raise BadUse("the admin client is closed")
-        return self._wire
 
     def _ask(self, doing: str, future: Future[Any]) -> Any:
         return waited(self._bootstrap, future, doing)
@@ -304,11 +309,15 @@ class Admin:
     def _ask_coordinator(
         self, doing: str, group: str, ask: Callable[..., dict[str, Future[Any]]], wanted: object
     ) -> Any:
-        """What a group's coordinator answers; asked again while the group is on its way to another broker."""
+        """What a group's coordinator answers."""
+        return self._until_settled(lambda: self._ask(doing, ask([wanted], request_timeout=self._timeout_s)[group]))
+
+    def _until_settled(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask again while the group is on its way to another broker."""
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
-                return self._ask(doing, ask([wanted], request_timeout=self._timeout_s)[group])
+                return ask()
             except Refused as refusal:
                 if refusal.code not in MOVING or time.monotonic() > deadline_s:
                     raise
