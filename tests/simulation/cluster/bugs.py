@@ -90,13 +90,17 @@ def _trust_the_returned() -> Patches:
 
 
 def _commit_below_minimum() -> Patches:
-    """The watermark moves however few replicas are in sync (before KIP-966)."""
+    """The watermark moves however few replicas are in sync, and whoever else may lead (before KIP-966)."""
     high_watermark = Leading.high_watermark
-    return [
-        patch.object(
-            Leading, "high_watermark", lambda self, current, own_end, least: high_watermark(self, current, own_end, 1)
-        )
-    ]
+
+    def anyway(self: Leading, current: int, own_end: int, min_insync: int) -> int:
+        eligible, self.eligible = self.eligible, ()
+        try:
+            return high_watermark(self, current, own_end, 1)
+        finally:
+            self.eligible = eligible
+
+    return [patch.object(Leading, "high_watermark", anyway)]
 
 
 def _join_early() -> Patches:
