@@ -9,6 +9,7 @@ from millstream.client.cluster import Cluster, check, check_partition, error_of
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
+from millstream.net.eager import together
 from millstream.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from millstream.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -194,15 +195,13 @@ async def list_offsets(
     async def attempt() -> dict[TopicPartition, FoundOffset]:
         found: dict[TopicPartition, FoundOffset] = {}
         leaders = await by_leader(cluster, asked)
-        answers = await asyncio.gather(
-            *(
-                connection.call(
-                    _list_offsets_request(partitions, asked, isolation, cluster.timeout_s),
-                    ListOffsetsResponse,
-                    timeout_s=cluster.timeout_s,
-                )
-                for connection, partitions in leaders.items()
+        answers = await together(
+            connection.call(
+                _list_offsets_request(partitions, asked, isolation, cluster.timeout_s),
+                ListOffsetsResponse,
+                timeout_s=cluster.timeout_s,
             )
+            for connection, partitions in leaders.items()
         )
         for answer in answers:
             for topic in answer.topics:

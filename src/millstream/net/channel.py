@@ -83,6 +83,8 @@ class Connection(FramedPeer):
         self.versions: dict[int, tuple[int, int]] = {}
         self._last_correlation_id = 0
         self._awaited: deque[tuple[int, Answered]] = deque()
+        #: What was asked in this turn of the loop.
+        self._held: list[bytes] = []
         self._fault = ""
 
     @property
@@ -105,7 +107,10 @@ class Connection(FramedPeer):
         return self.answer_of(response, frame, version)
 
     async def exchange(self, frame: bytes, timeout_s: float | None = None) -> memoryview:
-        """Send one encoded frame and return a copy of the answer's."""
+        """Send one encoded frame and return a copy of the answer's.
+
+        What is asked in one turn of the loop goes in one piece.
+        """
         answer: asyncio.Future[memoryview] = self.loop.create_future()
 
         def answered(view: memoryview | None) -> None:
@@ -116,7 +121,7 @@ class Connection(FramedPeer):
             else:
                 answer.set_result(memoryview(bytearray(view)))
 
-        self.send_frame(frame, answered)
+        self._send_soon(frame, answered)
         if timeout_s is None:
             return await answer
         # By a timer of the loop's: whoever awaits this need not be a task.
@@ -132,6 +137,7 @@ class Connection(FramedPeer):
             raise self._lost()
         if answered is not None:
             self._awaited.append((_LENGTH.unpack_from(frame, _CORRELATION_AT)[0], answered))
+        self._send_held()
         self.send((frame,))
 
     def send_frames(self, frames: Sequence[tuple[bytes, Answered]]) -> None:
@@ -139,7 +145,22 @@ class Connection(FramedPeer):
         if self.is_closed:
             raise self._lost()
         self._awaited.extend((_LENGTH.unpack_from(frame, _CORRELATION_AT)[0], answered) for frame, answered in frames)
+        self._send_held()
         self.send([frame for frame, _ in frames])
+
+    def _send_soon(self, frame: bytes, answered: Answered) -> None:
+        """Send it when everybody whose turn it is has asked."""
+        if self.is_closed:
+            raise self._lost()
+        self._awaited.append((_LENGTH.unpack_from(frame, _CORRELATION_AT)[0], answered))
+        if not self._held:
+            self.loop.call_soon(self._send_held)
+        self._held.append(frame)
+
+    def _send_held(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            self.send(held)
 
     def frame_of(self, request: Request, version: int) -> bytes:
         """The request as it goes over the wire; it may be sent any number of times."""

@@ -8,7 +8,7 @@ Invariant: handlers await futures and nothing that asks for the current task (``
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -80,6 +80,7 @@ class Begun(Generic[Result]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
         self._coroutine = coroutine
+        self._awaited: Any = None
         self.is_done = False
         self._step(coroutine.send, None)
 
@@ -99,12 +100,35 @@ class Begun(Generic[Result]):
                 self._step(self._coroutine.send, sent)
         return self._result
 
+    def cancel(self) -> None:
+        """Let it end where it waits, if it does; nobody awaits it any more."""
+        if not self.is_done:
+            self.is_done = True
+            if self._awaited is not None:
+                self._awaited.cancel()
+            self._coroutine.close()
+
     def _step(self, step: Callable[[Any], Any], what: Any) -> None:
         try:
             self._awaited = step(what)
         except StopIteration as stop:
             self.is_done = True
             self._result: Result = stop.value
+
+
+async def together(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """The results of all of them, or the first failure.
+
+    All begin at once; those that wait more than once go on one after another. So this is for questions that are
+    answered at the same time, where tasks would take several turns of the loop to say so.
+    """
+    begun: list[Begun[Result]] = []
+    try:
+        begun.extend(map(Begun, works))
+        return [await each for each in begun]
+    finally:
+        for each in begun:
+            each.cancel()
 
 
 def begin(

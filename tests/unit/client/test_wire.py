@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from millstream.client.wire import Address, ConnectionLost, Unreachable, connect, parse_addresses
 from millstream.model.errors import CorruptFrame, ErrorCode, ProtocolError
+from millstream.net.outbox import Part
 from millstream.protocol.codec import encode
 from millstream.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -114,6 +115,36 @@ def test_requests_are_pipelined_and_each_gets_its_own_answer() -> None:
             assert connection.in_flight == len(leaders)
             answers = await asyncio.gather(*calls)
             assert [len(answer.topics[0].partitions) for answer in answers] == list(range(1, 50))
+            connection.close()
+
+    run(scenario())
+
+
+def test_what_is_asked_in_one_turn_goes_in_one_piece_and_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker({METADATA: metadata_of({}, {"t": [1]})}) as broker:
+            connection = await connect(broker.address)
+            pieces: list[int] = []
+            send = connection._outbox.send
+
+            def noted(parts: Sequence[Part]) -> None:
+                pieces.append(len(parts))
+                send(parts)
+
+            monkeypatch.setattr(connection._outbox, "send", noted)
+            calls = [connection.call(MetadataRequest(), MetadataResponse) for _ in range(3)]
+            assert len(await asyncio.gather(*calls)) == 3
+            assert pieces == [3]
+
+            pieces.clear()
+            call = asyncio.ensure_future(connection.call(MetadataRequest(), MetadataResponse))
+            await asyncio.sleep(0)
+            answered: asyncio.Future[None] = connection.loop.create_future()
+            frame = connection.frame_of(MetadataRequest(), connection.version_for(MetadataRequest))
+            connection.send_frame(frame, lambda _: answered.set_result(None))
+            assert pieces == [1, 1], "what cannot wait goes behind what was asked before"
+            await asyncio.gather(call, answered)
+            assert pieces == [1, 1]
             connection.close()
 
     run(scenario())
