@@ -6,7 +6,8 @@ has few records each time. They are handed to Spark with the plan then, and its 
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,6 @@ BYTES_MAX = 256 * 1024
 _WAIT_S = 0.05
 #: What is left of the known size of records with each micro-batch that is not read for it: they may be smaller by now.
 _FORGETTING = 0.9
-#: How long reading waits at most for the word to go on: who has to answer Spark meanwhile would wait for it.
-_HOLD_S = 0.005
 
 
 class HandsOver:
@@ -51,53 +50,62 @@ class HandsOver:
 class Ahead:
     """One micro-batch at a time, read in a thread. Whatever goes wrong there, tasks find out for themselves."""
 
-    def __init__(self, wait_s: float = _WAIT_S, word: Callable[[], threading.Event] = threading.Event) -> None:
+    def __init__(self, wait_s: float = _WAIT_S) -> None:
         self._wait_s = wait_s
-        self._word = word
         self._reading: _Reading | None = None
+        self._reader = _Reader()
         #: About how large a record is, by the last that were read.
         self._record_bytes = 0.0
 
-    def begin(self, tasks: Sequence[Task]) -> None:
-        """Read the ranges of these tasks, if they are likely to be small; not while another reading is under way."""
-        if self._reading is not None and self._reading.is_alive():
+    def plan(self, tasks: Sequence[Task]) -> None:
+        """These tasks are what is to be read next, if they are likely to be small; not while another is being read."""
+        if self._reading is not None and self._reading.is_under_way:
             return
         self._reading = None
         if tasks and self._record_bytes * _records(tasks) <= BYTES_MAX:
-            self._reading = _Reading(tasks, self._word())
-            self._reading.start()
+            self._reading = _Reading(tasks)
         else:
             self._record_bytes *= _FORGETTING
 
-    def go_on(self) -> None:
-        """Spark plans now, and asks for nothing until it has."""
-        if self._reading is not None:
-            self._reading.may_go_on.set()
+    def begin(self) -> None:
+        """Read what was planned: Spark has nothing to ask for a while, and would wait for whoever reads."""
+        if self._reading is not None and not self._reading.is_begun:
+            self._reading.is_begun = True
+            self._reader.begin(self._reading)
 
     def taken(self, tasks: Sequence[Task]) -> pa.RecordBatch | None:
         """What was read, if it is all that these tasks would read, and is small."""
         reading = self._reading
         if reading is None or [task.range for task in reading.tasks] != [task.range for task in tasks]:
             return None
-        reading.may_go_on.set()
-        reading.join(self._wait_s)
-        if reading.found is None:
+        if not reading.is_begun or not reading.is_done.wait(self._wait_s) or reading.found is None:
             return None
         self._reading = None
         self._record_bytes = reading.found.nbytes / _records(tasks)
         return reading.found if reading.is_whole and reading.found.nbytes <= BYTES_MAX else None
 
+    def close(self) -> None:
+        """Read nothing any more."""
+        self._reader.close()
 
-class _Reading(threading.Thread):
-    def __init__(self, tasks: Sequence[Task], may_go_on: threading.Event) -> None:
-        super().__init__(name="look-ahead", daemon=True)
+    def __reduce__(self) -> tuple[type["Ahead"], tuple[float]]:
+        """In another process it begins anew."""
+        return Ahead, (self._wait_s,)
+
+
+class _Reading:
+    def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
         self.found: pa.RecordBatch | None = None
         self.is_whole = False
-        self.may_go_on = may_go_on
+        self.is_begun = False
+        self.is_done = threading.Event()
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.is_begun and not self.is_done.is_set()
 
     def run(self) -> None:
-        self.may_go_on.wait(_HOLD_S)
         batches = read_together(self.tasks)
         try:
             found = next(batches, None)
@@ -107,6 +115,29 @@ class _Reading(threading.Thread):
             _log.debug("nothing was read ahead: %s", error)
         finally:
             batches.close()
+            self.is_done.set()
+
+
+class _Reader:
+    """The thread, from when there is something to read; a new one for each micro-batch would be waited for."""
+
+    def __init__(self) -> None:
+        self._readings: SimpleQueue[_Reading | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, reading: _Reading) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="look-ahead", daemon=True)
+            self._thread.start()
+        self._readings.put(reading)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._readings.put(None)
+
+    def _run(self) -> None:
+        for reading in iter(self._readings.get, None):
+            reading.run()
 
 
 def _records(tasks: Sequence[Task]) -> int:

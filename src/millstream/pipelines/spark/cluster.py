@@ -9,6 +9,7 @@ from millstream.client.partitions import EARLIEST, LATEST, NO_OFFSET, READ_UNCOM
 from millstream.client.wire import parse_addresses
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
+from millstream.net.eager import Begun, together
 from millstream.pipelines.spark.options import Selection, SourceOptions
 from millstream.pipelines.spark.origin import Aborted
 from millstream.pipelines.spark.planning import Offsets
@@ -49,6 +50,8 @@ class ClusterOrigin:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._blocking: BlockingCluster | None = None
+        #: The partitions whose bounds were asked for last.
+        self._seen: list[TopicPartition] = []
 
     @property
     def _here(self) -> BlockingCluster:
@@ -74,9 +77,8 @@ class ClusterOrigin:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._ask(dict.fromkeys(partitions, LATEST), self._options.isolation)
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
-        partitions = list(partitions)
-        return self._here.run(self._bounds(partitions)) if partitions else ({}, {})
+    def bounds(self, selection: Selection) -> tuple[Offsets, Offsets]:
+        return self._here.run(self._bounds_now(selection))
 
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         return self._ask(timestamps_ms, self._options.isolation)
@@ -93,11 +95,26 @@ class ClusterOrigin:
         found = await list_offsets(self._here.cluster, asked, isolation=isolation)
         return {tp: answer.offset for tp, answer in found.items() if answer.offset != NO_OFFSET}
 
+    async def _bounds_now(self, selection: Selection) -> tuple[Offsets, Offsets]:
+        """Asked while it is looked which partitions there are: as a rule they are those that were there before."""
+        expected = self._seen
+        asked = Begun(self._bounds(expected))
+        try:
+            there = self._seen = await self._partitions(selection, must_exist=False)
+            return await (asked if there == expected else self._bounds(there))
+        finally:
+            asked.cancel()
+
     async def _bounds(self, partitions: list[TopicPartition]) -> tuple[Offsets, Offsets]:
-        return await asyncio.gather(
-            self._offsets(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED),
-            self._offsets(dict.fromkeys(partitions, LATEST), self._options.isolation),
+        if not partitions:
+            return {}, {}
+        earliest, latest = await together(
+            (
+                self._offsets(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED),
+                self._offsets(dict.fromkeys(partitions, LATEST), self._options.isolation),
+            )
         )
+        return earliest, latest
 
     async def _partitions(self, selection: Selection, must_exist: bool) -> list[TopicPartition]:
         cluster = self._here.cluster

@@ -33,8 +33,8 @@ class Origin(Protocol):
         """Where the next record will go; for readers of committed records, where the oldest open transaction is."""
         ...
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
-        """``earliest`` and ``latest`` at one go."""
+    def bounds(self, selection: Selection) -> tuple[Offsets, Offsets]:
+        """``earliest`` and ``latest`` of the partitions selected that are there now, at one go."""
         ...
 
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:

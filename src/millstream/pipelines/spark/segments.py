@@ -200,9 +200,9 @@ class DirectoryOrigin:
                 ends[tp] = min([ends[tp], *transactions.open.values()])
         return ends
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
-        partitions = list(partitions)
-        return self.earliest(partitions), self.latest(partitions)
+    def bounds(self, selection: Selection) -> tuple[Offsets, Offsets]:
+        there = self.partitions(selection, must_exist=False)
+        return self.earliest(there), self.latest(there)
 
     def by_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         earliest = self.earliest(timestamps_ms)

@@ -219,6 +219,7 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
         return self._origin
 
     def stop(self) -> None:
+        self._ahead.close()
         if self._origin is not None:
             self._origin.close()
 
@@ -238,7 +239,7 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._of_those_there(self._here.latest)
+        self._target = self._found(lambda: self._here.latest(self._there()))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return planning.to_document(self._seen) if self._seen else None
@@ -273,7 +274,7 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
         if new or moved:
             # A partition that began while the query ran is read from its first record, so is one that began anew. When
             # the batch was planned nothing of them was lost, or that was taken; by now something may be.
-            earliest = self._of_those_there(lambda there: self._here.earliest((new | moved).intersection(there)))
+            earliest = self._found(lambda: self._here.earliest((new | moved).intersection(self._there())))
             known = {tp: starts.get(tp, 0) for tp in moved | (new - earliest.keys())}
             self._report(planning.losses(known, earliest, {tp: stops[tp] for tp in earliest}))
             starts |= earliest
@@ -287,16 +288,19 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark says so of the micro-batch before, once it has written down where this one goes."""
-        self._ahead.go_on()
+        self._ahead.begin()
 
-    def _of_those_there(self, ask: Callable[[list[TopicPartition]], T], looks: int = _LOOKS) -> T:
+    def _there(self) -> list[TopicPartition]:
+        return self._here.partitions(self._options.selection, must_exist=False)
+
+    def _found(self, ask: Callable[[], T], looks: int = _LOOKS) -> T:
         """What ``ask`` finds of the partitions there are; it is asked again when one of them was deleted meanwhile."""
         try:
-            return ask(self._here.partitions(self._options.selection, must_exist=False))
+            return ask()
         except ProtocolError as refusal:
             if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or looks == 1:
                 raise
-        return self._of_those_there(ask, looks - 1)
+        return self._found(ask, looks - 1)
 
     def _bounds(self, starts: Offsets) -> tuple[Offsets, Offsets]:
         """Where each partition begins and how far it can be read.
@@ -309,15 +313,15 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
                 self._here.rest()
                 if self._target is not None:
                     self.prepareForTriggerAvailableNow()
-            earliest, latest = self._of_those_there(self._bounds_of)
+            earliest, latest = self._found(self._bounds_now)
             if all(tp in latest and start <= latest[tp] for tp, start in starts.items()):
                 break
         return earliest, latest
 
-    def _bounds_of(self, there: list[TopicPartition]) -> tuple[Offsets, Offsets]:
+    def _bounds_now(self) -> tuple[Offsets, Offsets]:
         if self._target is None:
-            return self._here.bounds(there)
-        latest = {tp: self._target[tp] for tp in there if tp in self._target}
+            return self._here.bounds(self._options.selection)
+        latest = {tp: self._target[tp] for tp in self._there() if tp in self._target}
         return self._here.earliest(latest), latest
 
     def _checked(self, starts: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
@@ -326,11 +330,11 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
         return planning.resumed(starts, earliest, latest)
 
     def _look_ahead(self, starts: Offsets, stops: Offsets) -> None:
-        """Have a micro-batch that would be one small task read by the time that it is planned."""
+        """Let a micro-batch that would be one small task be read by the time that it is planned."""
         if self._options.may_pack and not self._options.path:
             tasks = tasks_of(self._here, starts, stops, self._options)
             if sum(len(task.range) for task in tasks) <= planning.PACK_RECORDS:
-                self._ahead.begin(tasks)
+                self._ahead.plan(tasks)
 
     def _report(self, losses: Iterable[str]) -> None:
         for what in losses:
@@ -350,4 +354,4 @@ class StreamReader(HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers get the options and no connection."""
-        return {**self.__dict__, "_origin": None, "_ahead": Ahead(), "in_hand": None}
+        return {**self.__dict__, "_origin": None, "in_hand": None}

@@ -144,7 +144,7 @@ class Times:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         raise AssertionError
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+    def bounds(self, selection: Selection) -> tuple[Offsets, Offsets]:
         raise AssertionError
 
     def aborted(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Sequence[Aborted]]:

@@ -236,9 +236,6 @@ class Vanishing(DirectoryOrigin):
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return super().latest(self._there(partitions))
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
-        return super().bounds(self._there(partitions))
-
     def _there(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         asked = list(partitions)
         if self._deleted in asked:
