@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 
-def compiled(spark: SparkSession, source: str) -> Any:
+def compiled(context: SparkContext, source: str) -> Any:
     """The class loader that has the classes of ``source``, and all that Spark sees."""
-    jvm: Any = spark._jvm
+    jvm: Any = context._jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(spark.sparkContext._jsc.hadoopConfiguration().getClassLoader())
+    compiler.setParentClassLoader(context._jsc.hadoopConfiguration().getClassLoader())
     compiler.cook(source)
     return compiler.getClassLoader()

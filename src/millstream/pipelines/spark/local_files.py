@@ -78,7 +78,7 @@ def _replace(spark: SparkSession) -> None:
 def _make(spark: SparkSession, settings: Any) -> None:
     jvm: Any = spark._jvm
     own = jvm.org.apache.hadoop.conf.Configuration(settings)
-    own.setClassLoader(compiled(spark, _SOURCE))
+    own.setClassLoader(compiled(spark.sparkContext, _SOURCE))
     own.set("fs.file.impl", NAME)
     made = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), own)
     for each in made, made.getRaw():

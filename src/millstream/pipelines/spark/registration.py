@@ -81,7 +81,7 @@ def _keep_writers(spark: SparkSession) -> None:
     session: Any = spark._jsparkSession
     known = session.sessionState().dataSourceManager()
     plain = known.lookupDataSource(MillstreamDataSource.name())
-    made = compiled(spark, _SOURCE).loadClass(NAME).getConstructors()[0]
+    made = compiled(spark.sparkContext, _SOURCE).loadClass(NAME).getConstructors()[0]
     arguments = spark.sparkContext._gateway.new_array(spark._jvm.Object, 1)  # type: ignore[union-attr]
     arguments[0] = plain
     session.dataSource().registerPython(MillstreamDataSource.name(), made.newInstance(arguments))

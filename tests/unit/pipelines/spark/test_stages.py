@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark import SparkContext
@@ -153,26 +153,24 @@ def test_a_line_that_broke_is_made_anew(server: DeskServer, line: DeskLine) -> N
 
 
 class _Context:
-    """Spark's context, and its tracker, which knows of a stage when it was asked for a while."""
+    """Spark's context, and what tells of its stages: nothing until it was asked for a while."""
 
     applicationId = APPLICATION  # noqa: N815
 
     def __init__(self, unknown_for: int = 0) -> None:
-        self._jsc = self
         self._unknown_for = unknown_for
 
-    def statusTracker(self) -> "_Context":  # noqa: N802
-        return self
-
-    def getStageInfo(self, number: int) -> "_Context | None":  # noqa: N802
+    def of(self, number: int) -> str | None:
         self._unknown_for -= 1
-        return self if self._unknown_for < 0 else None
+        return "1 0" if self._unknown_for < 0 else None
 
-    def numTasks(self) -> int:  # noqa: N802
-        return 1
 
-    def currentAttemptId(self) -> int:  # noqa: N802
-        return 0
+def _stages(context: _Context, monkeypatch: pytest.MonkeyPatch, pauses: list[float] | None = None) -> SparkStages:
+    """The stages of an application that has begun to run."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    stages = SparkStages(lambda context: context, None if pauses is None else pauses.append)
+    stages.begin(cast("SparkContext", context))
+    return stages
 
 
 @pytest.mark.parametrize(("unknown_for", "found"), [(0, Stage(1, 0)), (3, Stage(1, 0)), (LOOKS, None)])
@@ -180,14 +178,15 @@ def test_a_stage_that_spark_has_not_told_of_yet_is_looked_for_a_moment(
     monkeypatch: pytest.MonkeyPatch, unknown_for: int, found: Stage | None
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(SparkContext, "_active_spark_context", _Context(unknown_for))
-    assert SparkStages(pauses.append).stage(APPLICATION, 5) == found
+    assert _stages(_Context(unknown_for), monkeypatch, pauses).stage(APPLICATION, 5) == found
     assert len(pauses) == unknown_for
 
 
 def test_only_of_the_application_that_runs_a_stage_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = SparkStages()
-    for context, known in ((None, False), (_Context(), True), (None, False)):
-        monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    context = _Context()
+    stages = _stages(context, monkeypatch)
+    assert SparkStages().stage(APPLICATION, 5) is None, "none has begun"
+    for running, known in ((None, False), (context, True), (_Context(), False)):
+        monkeypatch.setattr(SparkContext, "_active_spark_context", running)
         assert stages.stage("local-0", 5) is None
         assert (stages.stage(APPLICATION, 5) is not None) == known
