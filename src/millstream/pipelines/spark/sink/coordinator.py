@@ -26,6 +26,7 @@ from millstream.model.compression import GZIP, NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
+from millstream.net.eager import together
 from millstream.pipelines.spark.sink.protocol import (
     ONGOING,
     Decide,
@@ -360,24 +361,24 @@ class Driver:
         return tuple(found)
 
     async def _propose(self, step: Propose) -> tuple[Transaction, ...]:
-        written, found = await asyncio.gather(
-            self._write(encoded(step.decision)), self._found_beside(step), return_exceptions=True
-        )
+        value, now_ms = encoded(step.decision), self._clock.now_ms()
+        # A batch without any transactions needs no list to be decided, and others' are looked for every now and then.
+        if not step.decision.transactions and not step.of and 0 <= now_ms - self._looked_ms < LOOK_MS:
+            await self._write(value)
+            return ()
+        written, found = await asyncio.gather(self._write(value), self._found_beside(step), return_exceptions=True)
         for failure in (written, found):
             if isinstance(failure, BaseException):
                 raise failure
         assert not isinstance(found, BaseException)
+        self._looked_ms = now_ms
         return found
 
     async def _found_beside(self, step: Propose) -> tuple[Transaction, ...]:
         """As a rule what is proposed is all there is, and the list says so: under an id whose last transaction nobody
-        has decided on, there is no other. A batch without any needs no list to be decided, and others' are looked for
-        every now and then.
+        has decided on, there is no other.
         """
-        own, now_ms = step.decision.transactions, self._clock.now_ms()
-        if not own and not step.of and 0 <= now_ms - self._looked_ms < LOOK_MS:
-            return ()
-        self._looked_ms, listed = now_ms, await self._listed()
+        own, listed = step.decision.transactions, await self._listed()
         # A list may lack what is open while its coordinator moves: whoever must be sure of others asks for them.
         if not step.of and listed == {each.id: each.producer_id for each in own}:
             return own
@@ -399,12 +400,11 @@ class Driver:
         producer, self._producer, self._held = self._producer, None, None
         self._proposer = producer
         cargo = [] if self._cargo is None else [self._cargo(producer, self._decision_id)]
-        parts = [*cargo, self._write_record(value, producer)]
         # Nothing is under way any more when this fails, so that it can be taken back.
-        for outcome in await asyncio.gather(*parts, return_exceptions=True):
-            if isinstance(outcome, BaseException):
+        for failure in await together(map(_failure_of, (*cargo, self._write_record(value, producer)))):
+            if failure is not None:
                 with self._taken_over_if_fenced():
-                    raise outcome
+                    raise failure
 
     async def _write_record(self, value: bytes | None, producer: ProducerId) -> None:
         batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
@@ -442,6 +442,14 @@ class Driver:
             rows = await standings(self._coordinators, [each.id])
             return fate_of(each, standing_of(rows.get(each.id)))
         return Fate.COMMITTED if is_commit else Fate.ABORTED
+
+
+async def _failure_of(work: Awaitable[object]) -> Exception | None:
+    try:
+        await work
+    except Exception as failure:
+        return failure
+    return None
 
 
 def standing_of(row: Any) -> Standing | None:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 _UNUSED_TIMEOUT_MS = 60_000
 #: What a broker answers that does not do two phases, or not for us.
 _NO_TWO_PHASE = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+#: Connections that were used within this time are taken for open: whoever finds one lost asks once more.
+_IDLE_S = 1.0
 _ENDED = frozenset({"CompleteAbort", "Dead"})
 
 
@@ -51,7 +53,7 @@ def sink_process(options: SinkOptions) -> "SinkProcess":
         _PROCESSES[key] = SinkProcess(options, uuid4().hex[:12], SystemClock())
     spare_collections()
     found = _PROCESSES[key]
-    found.run(asyncio.sleep(0))  # What happened to idle connections is heard now.
+    found.hear()
     return found
 
 
@@ -68,10 +70,18 @@ class SinkProcess:
         #: When it was last asked how many partitions a topic has.
         self._asked_s: dict[str, float] = {}
         self._has_two_phase = True
+        self._heard_s = 0.0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do ``work`` and wait for it."""
         return self._blocking.run(work)
+
+    def hear(self) -> None:
+        """Let it be heard what became of connections that were idle."""
+        now_s, before_s = self.clock.monotonic_s(), self._heard_s
+        self._heard_s = now_s
+        if now_s - before_s >= _IDLE_S:
+            self.run(asyncio.sleep(0))
 
     def close(self) -> None:
         self._blocking.close()

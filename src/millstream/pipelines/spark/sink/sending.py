@@ -1,6 +1,7 @@
 """Batches on their way: one at a time to each partition, so that order holds, and never more than fits the buffer."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from millstream.client.coordinators import Coordinators
@@ -63,7 +64,12 @@ class Sender:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _some_arrival(self) -> None:
-        done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        done = set(self._under_way)
+        if len(done) == 1:  # As it is in a small micro-batch; to wait for several takes longer.
+            with suppress(Exception):
+                await next(iter(done))
+        else:
+            done, _ = await asyncio.wait(done, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             self._room_bytes += self._under_way.pop(task)
             task.result()
