@@ -33,6 +33,11 @@ DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.ui.showConsoleProgress": "false",
+    # A stream has a job every few milliseconds, and Spark sorts all that it keeps of old ones for its console to forget
+    # one more, ten times as many by itself: a quarter of a small micro-batch.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.sql.ui.retainedExecutions": "100",
 }
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Where PySpark writes pages of JSON for each exception.
