@@ -1,6 +1,6 @@
 """The sink beside Spark's own: rows a second into a topic, and how long a record takes from topic to topic.
 
-    python -m bench.spark_sink [--rows 2000000] [--rounds 3] [--seconds 20]
+    python -m bench.spark_sink [--rows 2000000] [--rounds 3] [--wait-rounds 8] [--seconds 20]
 
 Both run in one session, under the same settings, against the same broker; ours exactly once, Spark's at least once. The
 ratio in one run is what counts. Where others use the machine too, the processor time says more than the clock.
@@ -18,6 +18,7 @@ from tests.pipelines.topics import Topics
 from tests.system.broker_process import BrokerProcess
 
 from bench import processes, runner
+from bench.progress import say
 from bench.spark_lines import MILLIS, OURS, ROWS_PER_S, THEIRS, Line, bench_session, end, java_pid, render
 from bench.table import LESS
 
@@ -74,7 +75,7 @@ def latency_of(spark: SparkSession, form: str, server: BrokerProcess, seconds: f
             query.stop()
 
 
-def measure(rows: int, rounds: int, seconds: float) -> list[Line]:
+def measure(rows: int, rounds: int, wait_rounds: int, seconds: float) -> list[Line]:
     spark = bench_session()
     try:
         with tempfile.TemporaryDirectory() as data, BrokerProcess(data) as broker:
@@ -82,7 +83,7 @@ def measure(rows: int, rounds: int, seconds: float) -> list[Line]:
             for kind in ("rows", "in", "out"):
                 for form in (OURS, THEIRS):
                     topics.new(PARTITIONS, name=f"{kind}-{form}")
-            return [*_rates(spark, broker, rows, rounds), *_waits(spark, broker, rounds, seconds)]
+            return [*_rates(spark, broker, rows, rounds), *_waits(spark, broker, wait_rounds, seconds)]
     finally:
         end(spark)
 
@@ -102,11 +103,16 @@ def _rates(spark: SparkSession, broker: BrokerProcess, rows: int, rounds: int) -
 
 
 def _waits(spark: SparkSession, broker: BrokerProcess, rounds: int, seconds: float) -> list[Line]:
-    """In turns, for whatever else the machine does meanwhile, and first in turns: Java gets faster all the while."""
+    """In turns, for whatever else the machine does meanwhile, and first in turns: Java gets faster all the while.
+
+    That takes it some minutes, so there are more of these rounds than of others.
+    """
     waits: dict[str, list[runner.Figures]] = {OURS: [], THEIRS: []}
     for number in range(rounds + 1):
         for form in [OURS, THEIRS][:: -1 if number % 2 else 1]:
             found = latency_of(spark, form, broker, seconds)
+            p50, p99 = (MILLIS[1].format(found[f"{name}_us"] * MILLIS[0]) for name in ("p50", "p99"))
+            say(f"round {number} of {rounds}: {form} {p50}, p99 {p99}")
             waits[form] += [found] if number else []  # The first warms up.
     lines = []
     for name in ("p50", "p99"):
@@ -120,9 +126,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_sink", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--wait-rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
-    print(render(measure(given.rows, given.rounds, given.seconds)), flush=True)
+    print(render(measure(given.rows, given.rounds, given.wait_rounds, given.seconds)), flush=True)
     return 0
 
 

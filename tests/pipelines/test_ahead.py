@@ -96,6 +96,7 @@ def test_what_is_not_there_in_time_or_not_at_all_is_left_to_the_tasks(
     assert read_by(ahead, lost) is None
     with pytest.raises(DataLost):
         offsets(lost)
+    assert read_by(ahead, task_of(topics.address, topic, 2, 3)) is not None, "what comes after is read"
     with BrokerProcess(tmp_path) as broker:
         address = broker.address
     away, hasty = task_of(address, topic, 0, 3), Ahead(0.0)

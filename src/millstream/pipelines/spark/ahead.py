@@ -7,6 +7,7 @@ has few records each time. They are handed to Spark with the plan then, and its 
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from queue import SimpleQueue
 from typing import Any
 
@@ -106,15 +107,14 @@ class _Reading:
         return self.is_begun and not self.is_done.is_set()
 
     def run(self) -> None:
-        batches = read_together(self.tasks)
         try:
-            found = next(batches, None)
-            self.is_whole = next(batches, None) is None
-            self.found = found
+            with closing(read_together(self.tasks)) as batches:
+                found = next(batches, None)
+                self.is_whole = next(batches, None) is None
+                self.found = found
         except Exception as error:
             _log.debug("nothing was read ahead: %s", error)
         finally:
-            batches.close()
             self.is_done.set()
 
 
