@@ -119,8 +119,9 @@ class Begun(Generic[Result]):
 async def together(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """The results of all of them, or the first failure.
 
-    All begin at once; those that wait more than once go on one after another. So this is for questions that are
-    answered at the same time, where tasks would take several turns of the loop to say so.
+    All begin at once; those that wait more than once go on one after another. So this is for what waits for nothing but
+    one answer each, where tasks would take several turns of the loop to tell of it; one that held a lock while another
+    is awaited would hold it for ever.
     """
     begun: list[Begun[Result]] = []
     try:

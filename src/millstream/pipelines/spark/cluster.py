@@ -9,7 +9,6 @@ from millstream.client.partitions import EARLIEST, LATEST, NO_OFFSET, READ_UNCOM
 from millstream.client.wire import parse_addresses
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
-from millstream.net.eager import Begun, together
 from millstream.pipelines.spark.options import Selection, SourceOptions
 from millstream.pipelines.spark.origin import Aborted
 from millstream.pipelines.spark.planning import Offsets
@@ -98,21 +97,23 @@ class ClusterOrigin:
     async def _bounds_now(self, selection: Selection) -> tuple[Offsets, Offsets]:
         """Asked while it is looked which partitions there are: as a rule they are those that were there before."""
         expected = self._seen
-        asked = Begun(self._bounds(expected))
+        asking = asyncio.create_task(self._bounds(expected))
         try:
             there = self._seen = await self._partitions(selection, must_exist=False)
-            return await (asked if there == expected else self._bounds(there))
-        finally:
-            asked.cancel()
+        except BaseException:
+            await _let_go(asking)
+            raise
+        if there == expected:
+            return await asking
+        await _let_go(asking)
+        return await self._bounds(there)
 
     async def _bounds(self, partitions: list[TopicPartition]) -> tuple[Offsets, Offsets]:
         if not partitions:
             return {}, {}
-        earliest, latest = await together(
-            (
-                self._offsets(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED),
-                self._offsets(dict.fromkeys(partitions, LATEST), self._options.isolation),
-            )
+        earliest, latest = await asyncio.gather(
+            self._offsets(dict.fromkeys(partitions, EARLIEST), READ_UNCOMMITTED),
+            self._offsets(dict.fromkeys(partitions, LATEST), self._options.isolation),
         )
         return earliest, latest
 
@@ -150,3 +151,8 @@ class ClusterOrigin:
         if fault is ErrorCode.INVALID_TOPIC_EXCEPTION:
             selection.refuse(f"{topic!r} cannot be a topic's name")
         raise ProtocolError(fault, f"{selection.option}={selection.value}: topic {topic!r}")
+
+
+async def _let_go(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -26,7 +26,6 @@ from millstream.model.compression import GZIP, NONE
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import TopicPartition
 from millstream.model.records import Record, encode_batch
-from millstream.net.eager import together
 from millstream.pipelines.spark.sink.protocol import (
     ONGOING,
     Decide,
@@ -401,10 +400,10 @@ class Driver:
         self._proposer = producer
         cargo = [] if self._cargo is None else [self._cargo(producer, self._decision_id)]
         # Nothing is under way any more when this fails, so that it can be taken back.
-        for failure in await together(map(_failure_of, (*cargo, self._write_record(value, producer)))):
-            if failure is not None:
+        for outcome in await asyncio.gather(*cargo, self._write_record(value, producer), return_exceptions=True):
+            if isinstance(outcome, BaseException):
                 with self._taken_over_if_fenced():
-                    raise failure
+                    raise outcome
 
     async def _write_record(self, value: bytes | None, producer: ProducerId) -> None:
         batch = batch_of(Record(key=self._query.encode(), value=value, timestamp=self._clock.now_ms()), producer)
@@ -442,14 +441,6 @@ class Driver:
             rows = await standings(self._coordinators, [each.id])
             return fate_of(each, standing_of(rows.get(each.id)))
         return Fate.COMMITTED if is_commit else Fate.ABORTED
-
-
-async def _failure_of(work: Awaitable[object]) -> Exception | None:
-    try:
-        await work
-    except Exception as failure:
-        return failure
-    return None
 
 
 def standing_of(row: Any) -> Standing | None:
