@@ -275,7 +275,7 @@ class SparkStages:
     """The stages of the application that Spark runs in this process, whichever that is.
 
     ``teller_of`` makes an object in Java that has ``of``: how many tasks a stage has, and which attempt at it is the
-    last, in one answer. Three questions cost a small micro-batch, whose task waits meanwhile, a twentieth of its time.
+    last, in one answer. A question took up to a millisecond of a micro-batch of 22, whose task may wait meanwhile.
     """
 
     def __init__(
