@@ -61,6 +61,13 @@ class OpenFiles:
         file.close()
         self._files.rename(aside, path)
 
+    def make_durable(self, path: str) -> None:
+        """Return when the file at ``path`` and its name are on the disk."""
+        file = self.open(path, writable=True)
+        file.flush()
+        file.close()
+        self._files.sync_folder(path.rpartition("/")[0])
+
     def forget(self, path: str) -> None:
         """Drop ``path``: it is renamed, removed or written to."""
         self._by_path.pop(path, None)

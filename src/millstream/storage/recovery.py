@@ -252,6 +252,7 @@ class _Recovery:
     def _scan(self, segment: Segment) -> int:
         """Check the segment's batches, index them and take in their producers; how many of its bytes are good."""
         position = segment.trust_below(self._recovery_point)
+        trusted = len(segment.offsets)
         window_bytes = STRIDE_BYTES
         while position < segment.size and window_bytes:
             window = segment.reader().read(position, min(window_bytes, segment.size - position))
@@ -261,6 +262,8 @@ class _Recovery:
         for producer_id in list(self._latest):
             self._take_in_latest(producer_id)
         segment.flush_indexes()
+        if segment.offsets.rank(self._recovery_point - segment.base_offset) > trusted:
+            segment.sync_indexes()  # They were lost below the recovery point, where nobody looks for them again.
         return position
 
     def _scan_window(self, segment: Segment, position: int, window: bytes) -> int:

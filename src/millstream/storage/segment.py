@@ -271,8 +271,19 @@ class Segment:
         for position, header in headers(self.reader(), 0, self.size, STRIDE_BYTES):
             next_offset = header.next_offset
             self.note_batch(position, header.size, header.last_offset, header.max_timestamp, index_interval_bytes)
-        self.flush_indexes()
+        self.sync_indexes()
         return next_offset
+
+    def sync_indexes(self) -> None:
+        """Bring both indexes to the disk, where they are taken for whole after a crash.
+
+        First the times: batches that an offset is noted behind are not looked at again to find theirs.
+        """
+        for index in (self.times, self.offsets):
+            index.flush()
+            if index.is_filed:
+                self._open_files.make_durable(index.path)
+                index.is_synced = True
 
     def trust_below(self, offset: int) -> int:
         """Keep only index entries below ``offset``, and if they cannot be trusted none; where to go on from."""

@@ -357,3 +357,23 @@ def test_damage_below_the_recovery_point_is_never_served(tmp_path: Path) -> None
 def test_the_partition_is_found_under_its_name(tmp_path: Path) -> None:
     logs, _ = written(OS, str(tmp_path))
     assert [log.topic_partition for log in logs] == [TP]
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["after a clean stop", "after a crash"])
+def test_indexes_that_were_made_anew_below_the_recovery_point_are_both_on_the_disk(*, is_clean: bool) -> None:
+    """Were the offsets there without the times, a crash later nobody would look for the greatest time before them."""
+    files = MemoryFiles()
+    logs = open_logs(files, "/data", index_interval_bytes=200)
+    log = made(logs, index_interval_bytes=200)
+    for at in range(12):
+        append(log, batch(timestamp=NOW_MS + (500 if at == 2 else at), value=bytes(1_000)))
+    logs.close()
+    if not is_clean:
+        files.remove("/data/.kafka_cleanshutdown")
+    path = log.segments.active.offsets.path
+    files.remove(path)
+    log = made(open_logs(files, "/data", index_interval_bytes=200))
+    assert log.max_timestamp() == (NOW_MS + 500, 2, 0)
+    assert files.size(path)
+    assert files.is_durable(path)
+    assert files.is_durable(log.segments.active.times.path)
