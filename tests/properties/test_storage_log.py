@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from millstream.model.batch import header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.records import Record
 from millstream.storage.files import Files, OsFiles
@@ -41,6 +42,8 @@ class LogAgainstList(RuleBasedStateMachine):
         self.count = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
+        #: Records of a batch that is being written ahead.
+        self.ahead: list[Record] = []
 
     @initialize(seed=st.integers(0, 2**16))
     def open(self, seed: int) -> None:
@@ -70,6 +73,7 @@ class LogAgainstList(RuleBasedStateMachine):
         producer_id=st.sampled_from((-1, *PRODUCERS)),
     )
     def append(self, sizes: list[int], padding: int, timestamp: int, producer_id: int) -> None:
+        self.grow_by_ahead()  # What the log takes in first.
         batches = []
         for size in sizes:
             self.count += 1
@@ -87,8 +91,40 @@ class LogAgainstList(RuleBasedStateMachine):
         assert (outcome.last_offset + 1, outcome.is_duplicate) == (self.end, False)
         self.acknowledged = self.end
 
+    @rule(size=st.integers(1, 4), padding=st.integers(0, 300), timestamp=st.integers(0, 50), is_run=st.booleans())
+    def write_ahead(self, size: int, padding: int, timestamp: int, is_run: bool) -> None:
+        """Begin to append; what is done next has it taken in first, or finds no more than its bytes."""
+        self.log.settle()
+        self.count += 1
+        value = b"%d" % self.count + bytes(padding)
+        records = memoryview(batch(size, timestamp=NOW_MS + timestamp, value=value))
+        header, first_offset = header_at(records), self.end
+
+        def take_in() -> None:
+            assert self.log.append(records, ((0, header),), self.epoch, NOW_MS).first_offset == first_offset
+            self.grow_by_ahead()
+
+        self.ahead = [Record(self.end + at, NOW_MS + timestamp + at, None, value) for at in range(size)]
+        ahead = self.log.write_ahead(records, header, self.epoch, NOW_MS, take_in)
+        if ahead is None:
+            take_in()
+        elif is_run:
+            ahead.run()
+
+    def grow_by_ahead(self) -> None:
+        self.records |= {record.offset: record for record in self.ahead}
+        self.end = self.acknowledged = self.end + len(self.ahead)
+        self.ahead = []
+
+    def find_ahead(self) -> None:
+        """After a death: what was being written may be there, whole."""
+        if self.log.end_offset == self.end + len(self.ahead):
+            self.grow_by_ahead()
+        self.ahead = []
+
     @rule()
     def lead_anew(self) -> None:
+        self.log.settle()
         self.epoch += 1
         self.sequences.clear()
         self.log.epochs.assign(self.epoch, self.log.end_offset)
@@ -143,6 +179,7 @@ class LogAgainstList(RuleBasedStateMachine):
         """The process dies: nothing is lost."""
         self.drop_process()
         self.logs = self.load()
+        self.find_ahead()
         assert self.log.end_offset == self.end
         assert self.log.start_offset <= self.start
         self.log.advance_start(self.start)
@@ -248,6 +285,7 @@ class LogThroughCrashes(LogAgainstList):
 
     def reload_after_loss(self, durable: int) -> None:
         self.logs = self.load()
+        self.find_ahead()
         log = self.log
         assert durable <= log.end_offset <= max(self.end, self.start)
         if log.start_offset < self.start:
@@ -260,6 +298,7 @@ class LogThroughCrashes(LogAgainstList):
     def fail(self, operation: str, after: int) -> None:
         """The disk refuses something, at some moment of an append, a roll and a flush; nothing acknowledged is lost."""
         assert isinstance(self.files, MemoryFiles)
+        self.log.settle()
         self.files.fail(operation, errno.EIO, "/data/*", after=after)
         try:
             self.append([1], 10, 3, -1)

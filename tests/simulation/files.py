@@ -64,12 +64,13 @@ class MemoryFile:
         self.path = path
         self.size = len(inode.data)
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, *, counts: bool = True) -> None:
         self._ready("append", writing=True)
         self._files.take_space(self.path, len(data))
         self._inode.write(self.size, data)
         self._inode.modified_ms = self._files.now_ms()
-        self.size += len(data)
+        if counts:
+            self.size += len(data)
 
     def read(self, position: int, length: int) -> bytes:
         if self._ready("read") == SHORT:

@@ -211,7 +211,7 @@ class ClientConnection(FramedPeer):
         if call.route is not None:
             self._broker.request_times.observe(call.route, now_s - call.began_s, by_broker=self.is_broker)
         if not self.is_broker and self.history is None:
-            self._broker.company.came(now_s)
+            self._broker.company.came(now_s, self)
         if response is None:
             return []
         try:

@@ -4,11 +4,13 @@ Each byte is read once.  What arrives small is read into one scratch buffer that
 share; a frame too large for it is read straight into a buffer of its own, lent by the pool.  Nothing is
 allocated by a length that a client merely claims: a lent buffer grows as its bytes arrive.
 
-Invariant: a frame is valid only during the call that hands it over; whoever wants to keep bytes copies them.
+Invariant: a frame is valid only during the call that hands it over; whoever wants its bytes for longer copies them,
+or keeps a large frame's buffer (``keep``).
 """
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
 from millstream.model.errors import CorruptFrame
 
@@ -92,6 +94,8 @@ class FrameReader:
         self._rest = b""  # The beginning of a frame that the scratch buffer will hold whole.
         self._large: bytearray | None = None
         self._large_view = memoryview(b"")
+        #: The buffer of a large frame while it is handed over, if nobody keeps it.
+        self._handed: bytearray | None = None
         #: Whether a frame too large for the scratch buffer is being read.
         self.in_large_frame = False
         self._filled = 0
@@ -132,6 +136,14 @@ class FrameReader:
             at += 4 + length
         self._rest = bytes(scratch[at:end]) if at < end else b""
 
+    def keep(self) -> Callable[[], None] | None:
+        """While a large frame is handed over: it stays valid until what this returns is called.
+
+        None for a frame that came in the scratch buffer, which others will be read into.
+        """
+        buffer, self._handed = self._handed, None
+        return None if buffer is None else partial(self._pool.give_back, buffer)
+
     def close(self) -> None:
         """Give back what was lent; nothing more will come, and what is left of this read is not looked at."""
         self._is_closed = True
@@ -161,7 +173,10 @@ class FrameReader:
         assert buffer is not None
         self._large, self._large_view = None, memoryview(b"")
         self.in_large_frame = False
+        self._handed = buffer
         try:
             self._on_frame(view)
         finally:
-            self._pool.give_back(buffer)
+            if self._handed is not None:
+                self._handed = None
+                self._pool.give_back(buffer)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from millstream.model.errors import CorruptFrame
@@ -99,6 +99,10 @@ class FramedPeer(asyncio.BufferedProtocol):
         if not self.is_closed:
             self._let_go()
             self.transport.abort()
+
+    def keep_frame(self) -> Callable[[], None] | None:
+        """In ``frame_received``: have the frame stay valid until what this returns is called; None if it cannot."""
+        return self._reader.keep()
 
     def pace(self, rest_s: float) -> None:
         """From now on, rest for so long after each turn of reading; 0 for not at all."""

@@ -43,12 +43,9 @@ def needs_a_look(config: TopicConfig) -> bool:
     )
 
 
-def check_newest(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    """Refuse a batch from too far in the future; its header knows its newest record."""
-    if (
-        header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
-        and not config.message_timestamp_type == LOG_APPEND_TIME
-    ):
+def refuse_newest(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """Refuse a batch whose newest record, as its header knows it, is from too far in the future, if times are kept."""
+    if config.message_timestamp_type != LOG_APPEND_TIME:
         raise ProtocolError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms ahead of {now_ms}",

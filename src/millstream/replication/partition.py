@@ -5,7 +5,6 @@ Invariant: records at or above the high watermark are never given to a consumer,
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
 from millstream.config.topic import TopicConfig
 from millstream.metrics.traffic import TopicTraffic
@@ -18,7 +17,9 @@ from millstream.model.workers import Workers
 from millstream.replication import admission
 from millstream.replication.leading import Leading, Pulse
 from millstream.replication.purgatory import Purgatory
+from millstream.replication.readers import Divergence, Watcher
 from millstream.replication.role import Leadership, Part, Role
+from millstream.storage.ahead import WriteAhead
 from millstream.storage.log import AppendOutcome, Log
 from millstream.storage.producer_state import EndMarker
 from millstream.storage.verification import Verification
@@ -29,25 +30,6 @@ NO_EPOCH = -1
 EPOCH_BUMPED_FROM = 2
 
 logger = logging.getLogger(__name__)
-
-
-class Divergence(NamedTuple):
-    """The follower's log left the leader's at the end of this epoch."""
-
-    epoch: int
-    end_offset: int
-
-
-class Watcher(Protocol):
-    """A follower's fetch session, as far as one partition concerns it."""
-
-    def grew(self) -> None:
-        """There are records that the follower does not have."""
-        ...
-
-    def changed(self) -> None:
-        """Something else is to be told, which can wait."""
-        ...
 
 
 class Partition:
@@ -125,6 +107,7 @@ class Partition:
         log = self.log
         if log is None or log.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        log.settle()  # In the part under which it was begun.
         is_new_epoch = self.role.follow(told, log.end_offset, self._now_ms(log))
         self._watermark = min(max(self._watermark, log.start_offset), log.end_offset)
         if self.role.part is Part.LEADER:
@@ -142,6 +125,8 @@ class Partition:
 
     def retire(self) -> None:
         """The replica is stopped; whoever waits on it is told."""
+        if self.log is not None:
+            self.log.settle()
         self.role.retire()
         self._changed()
 
@@ -192,14 +177,9 @@ class Partition:
         A transactional batch is taken where its transaction is open, and one that begins it here under the ``guard``
         that ``begin_verification`` gave before the coordinator was asked.
         """
-        config, role = log.config, self.role
-        if acks == ALL_IN_SYNC and len(role.others_in_sync) + 1 < config.min_insync_replicas:
-            self._refuse_too_few(config.min_insync_replicas)
-        admission.check_newest(header, config, now_ms)
-        if header.attributes & TRANSACTIONAL:
-            log.producers.check_verified(header, guard)
+        role, traffic = self.role, self.traffic
+        self._admit(log, header, acks, now_ms, guard)
         outcome = log.append(records, ((0, header),), role.leadership.leader_epoch, now_ms)
-        traffic = self.traffic
         traffic.produces.value += 1
         if not outcome.is_duplicate:
             traffic.bytes_in.value += len(records)
@@ -208,6 +188,30 @@ class Partition:
                 self._grew(role.leading, outcome.first_offset)
         self._advance(log)
         return outcome
+
+    def write_ahead(
+        self,
+        log: Log,
+        records: memoryview,
+        header: BatchHeader,
+        acks: int,
+        now_ms: int,
+        guard: Verification | None,
+        take_in: Callable[[], None],
+    ) -> WriteAhead | None:
+        """Begin to append, as ``Log.write_ahead``; ``take_in`` calls ``append`` with the same arguments."""
+        self._admit(log, header, acks, now_ms, guard)
+        return log.write_ahead(records, header, self.role.leadership.leader_epoch, now_ms, take_in)
+
+    def _admit(self, log: Log, header: BatchHeader, acks: int, now_ms: int, guard: Verification | None) -> None:
+        """Refuse what may not be appended now, whatever the log says to it."""
+        config = log.config
+        if acks == ALL_IN_SYNC and len(self.role.others_in_sync) + 1 < config.min_insync_replicas:
+            self._refuse_too_few(config.min_insync_replicas)
+        if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+            admission.refuse_newest(header, config, now_ms)
+        if header.attributes & TRANSACTIONAL:
+            log.producers.check_verified(header, guard)
 
     def append_internal(self, records: memoryview, now_ms: int, guard: Verification | None = None) -> AppendOutcome:
         """Append a batch of the broker's own coordinators; as for acks=all, enough replicas must be in sync.

@@ -32,8 +32,12 @@ class File(Protocol):
     path: str
     size: int
 
-    def append(self, data: Buffer) -> None:
-        """Write all of ``data`` at the end, or none of it: after an OSError the size is as before."""
+    def append(self, data: Buffer, *, counts: bool = True) -> None:
+        """Write all of ``data`` at the end, or none of it: after an OSError the size is as before.
+
+        What does not count is no part of the file until ``size`` is set to its end: the next bytes are written over
+        it.  A thread may write such.
+        """
         ...
 
     def read(self, position: int, length: int) -> bytes:
@@ -151,7 +155,7 @@ class OsFile:
         self._fd = fd
         self.size = os.fstat(fd).st_size
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, *, counts: bool = True) -> None:
         length = len(data)
         written = 0
         try:
@@ -162,7 +166,8 @@ class OsFile:
             if written:
                 os.ftruncate(self._fd, self.size)
             raise
-        self.size += length
+        if counts:
+            self.size += length
 
     def read(self, position: int, length: int) -> bytes:
         data = os.pread(self._fd, length, position)

@@ -5,13 +5,12 @@ Called on the event loop only; ``FlushPlan.run`` alone may run in a thread, whil
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from millstream.config.topic import TopicConfig
 from millstream.model.batch import (
     LOG_OVERHEAD,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
     stamp,
@@ -21,14 +20,14 @@ from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.model.ids import ZERO_UUID, TopicPartition, Uuid
 from millstream.model.slices import FileSlice
 from millstream.model.workers import Workers
-from millstream.storage import isolation, lookup, trimming
+from millstream.storage import acceptance, isolation, lookup, trimming
 from millstream.storage.aborted_index import AbortedTransaction
+from millstream.storage.ahead import WriteAhead
 from millstream.storage.checkpoint import LEADER_EPOCHS
 from millstream.storage.directory import LogDirectory
 from millstream.storage.flush import Flusher
-from millstream.storage.history import older_batches
 from millstream.storage.leader_epochs import LeaderEpochs
-from millstream.storage.producer_state import ProducerStates, RememberedBatch, end_marker
+from millstream.storage.producer_state import ProducerStates
 from millstream.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from millstream.storage.segments import Segments
 from millstream.storage.sent_batches import Batches, batches_from_leader
@@ -57,6 +56,7 @@ class Log:
         "_active",
         "_recent_offsets",
         "_recent_positions",
+        "ahead",
         "config",
         "damage",
         "directory",
@@ -100,6 +100,8 @@ class Log:
         self.snapshots = Snapshots(directory.files, directory.open_files, self.folder)
         self.segments = Segments(directory, self.folder)
         self.flusher = Flusher(self)
+        #: A batch that is being written behind the end.
+        self.ahead: WriteAhead | None = None
         self.is_deleted = False
         self.unflushed_batches = 0
         self.unflushed_bytes = 0
@@ -160,8 +162,10 @@ class Log:
         """
         if self.directory.failure is not None:
             raise self.directory.refusal()
+        if self.ahead is not None and self.ahead.records is not records:
+            self.settle()
         config = self.config
-        repeated = self._check(records, batches, config, is_client)
+        repeated = acceptance.check(self, records, batches, is_client)
         append_time_ms = now_ms if config.message_timestamp_type == LOG_APPEND_TIME_TYPE else NO_TIMESTAMP
         if repeated is not None:
             append_time_ms = repeated.timestamp if append_time_ms >= 0 else NO_TIMESTAMP
@@ -169,16 +173,14 @@ class Log:
                 repeated.first_offset, repeated.last_offset, append_time_ms, self.start_offset, is_duplicate=True
             )
         first_offset = offset = self.end_offset
-        max_timestamp = NO_TIMESTAMP
+        max_timestamp = append_time_ms
         for at, header in batches:
             stamp(records, at, offset, leader_epoch)
             if append_time_ms >= 0:
                 stamp_append_time(records, at, header, append_time_ms)
-            offset += header.last_offset_delta + 1
-            if header.max_timestamp > max_timestamp:
+            elif header.max_timestamp > max_timestamp:
                 max_timestamp = header.max_timestamp
-        if append_time_ms >= 0:
-            max_timestamp = append_time_ms
+            offset += header.last_offset_delta + 1
         epochs = self.epochs
         if leader_epoch > epochs.latest:
             epochs.assign(leader_epoch, first_offset)
@@ -188,10 +190,37 @@ class Log:
         self._note(records, batches, first_offset, append_time_ms, now_ms)
         return AppendOutcome(first_offset, offset - 1, append_time_ms, self.start_offset)
 
+    def write_ahead(
+        self, records: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int, take_in: Callable[[], None]
+    ) -> WriteAhead | None:
+        """Begin to append one batch: its bytes are written by whoever runs what is returned, in a thread.
+
+        ``take_in`` then appends it, with the same arguments.  None where the batch is in the log, or begins a segment.
+        """
+        self.settle()
+        file, max_timestamp = self._active.file, header.max_timestamp
+        if acceptance.check(self, records, ((0, header),), True) is not None:
+            return None
+        stamp(records, 0, self.end_offset, leader_epoch)
+        if self.config.message_timestamp_type == LOG_APPEND_TIME_TYPE:
+            stamp_append_time(records, 0, header, now_ms)
+            max_timestamp = now_ms
+        last_offset = self.end_offset + header.last_offset_delta
+        if file is None or self._must_roll(len(records), last_offset, max_timestamp, now_ms):
+            return None
+        self.ahead = WriteAhead(self, file, records, take_in)
+        return self.ahead
+
+    def settle(self) -> None:
+        """Have a batch that is being written taken in, so that the log's end may be changed."""
+        if self.ahead is not None:
+            self.ahead.settle()
+
     def append_as_follower(self, records: memoryview) -> None:
         """Append what the leader sent, its offsets and epochs as they are; a batch cut short at the end is left out."""
         if self.directory.failure is not None:
             raise self.directory.refusal()
+        self.settle()
         batches = batches_from_leader(records, self.end_offset)
         if not batches:
             return
@@ -211,68 +240,31 @@ class Log:
         self._write(records, first_offset, last.last_offset, max_timestamp, now_ms)
         self._note(records, batches, first_offset, NO_TIMESTAMP, now_ms, is_stamped=True)
 
-    def _check(
-        self, records: memoryview, batches: Batches, config: TopicConfig, is_client: bool
-    ) -> RememberedBatch | None:
-        """Refuse what may not be appended; the batch in the log that these repeat, if they do."""
-        producers = self.producers
-        for at, header in batches:
-            if header.length + LOG_OVERHEAD > config.max_message_bytes:
-                raise ProtocolError(
-                    ErrorCode.MESSAGE_TOO_LARGE,
-                    f"a batch of {header.size} bytes, max.message.bytes is {config.max_message_bytes}",
-                )
-            if header.is_control:
-                if is_client:
-                    raise ProtocolError(ErrorCode.INVALID_RECORD, "clients do not write control batches")
-                marker = end_marker(records, at)
-                if marker is not None:
-                    producers.check_marker(header, marker)
-            elif header.producer_id >= 0:
-                if is_client and header.base_sequence == NO_SEQUENCE:
-                    raise ProtocolError(ErrorCode.INVALID_RECORD, "a batch with a producer id has no sequence number")
-                if len(batches) > 1 and producers is self.producers:
-                    producers = producers.draft()
-                repeated = self._repeated(producers, header)
-                if repeated is not None:
-                    return repeated
-                if producers is not self.producers:
-                    producers.advance(header, 0, header.max_timestamp)
-        if len(records) > config.segment_bytes:
-            raise ProtocolError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(records)} bytes, segment.bytes is {config.segment_bytes}"
-            )
-        return None
-
-    def _repeated(self, producers: ProducerStates, header: BatchHeader) -> RememberedBatch | None:
-        try:
-            return producers.check(header)
-        except ProtocolError as refusal:
-            producer = producers.get(header.producer_id)
-            if refusal.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER or producer is None or producer.has_history:
-                raise
-            producers.remember_older(header.producer_id, older_batches(self.segments, producer, self.start_offset))
-            return producers.check(header)
-
     def _write(self, records: memoryview, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         """Write to the active segment, or to a new one when that is full, old or cannot number the offsets."""
-        segment, config = self._active, self.config
+        segment = self._active
         try:
-            if segment.size and (
-                segment.size + len(records) > config.segment_bytes
-                or len(segment.offsets) * 8 + 8 > config.segment_index_bytes
-                or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-                or segment.waited_ms(max_timestamp, now_ms) > config.segment_ms - segment.roll_jitter_ms
-            ):
+            if self._must_roll(len(records), last_offset, max_timestamp, now_ms):
                 # One segment goes on where the other ends, whatever offsets a leader has left out.
                 is_far = last_offset - self.end_offset > RELATIVE_OFFSET_MAX
                 segment = self._roll(first_offset if is_far else self.end_offset)
             file = segment.file
             if file is None:
                 file = segment.writer()
-            file.append(records)
+            if self.ahead is None or not self.ahead.counts_in(file, records):
+                file.append(records)
         except OSError as error:
             raise self.directory.fail(error) from error
+
+    def _must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether the active segment is full, too old for what comes, or cannot number it."""
+        segment, config = self._active, self.config
+        return segment.size > 0 and (
+            segment.size + size > config.segment_bytes
+            or len(segment.offsets) * 8 + 8 > config.segment_index_bytes
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or segment.waited_ms(max_timestamp, now_ms) > config.segment_ms - segment.roll_jitter_ms
+        )
 
     def _note(
         self,
@@ -313,6 +305,7 @@ class Log:
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty."""
+        self.settle()
         if self._active.size:
             try:
                 self._roll(self.end_offset)
@@ -436,6 +429,7 @@ class Log:
 
     def seal(self) -> bool:
         """Note the newest timestamp as the time index's last, as it is in a log at rest; whether to flush then."""
+        self.settle()
         try:
             self._active.seal_times()
         except OSError as error:
@@ -461,10 +455,12 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch with an offset at or after ``offset``."""
+        self.settle()
         trimming.truncate_to(self, offset)
 
     def restart_at(self, offset: int) -> None:
         """Remove everything and begin again at ``offset``."""
+        self.settle()
         trimming.restart_at(self, offset)
 
     def hold_back(self, high_watermark: int) -> None:

@@ -86,6 +86,7 @@ class Copy:
 
     def finish(self) -> None:
         """Copy the rest, here and now, and bring it to the disk."""
+        self.origin.settle()
         while (piece := self._next()) is not None:
             self.log.append_as_follower(memoryview(piece.read()))
         self.log.advance_start(max(self.origin.start_offset, self.log.start_offset))

@@ -156,6 +156,7 @@ def set_aside(log: "Log") -> str:
 
 def _put_away(log: "Log", ending: str) -> str:
     directory = log.directory
+    log.settle()
     log.is_deleted = True
     for segment in log.segments:
         segment.release()

@@ -5,6 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from millstream.broker.handlers.produce import LARGE_BYTES
 from millstream.model.batch import HEADER_BYTES, header_at
 from millstream.model.errors import ErrorCode
 from millstream.model.records import Record, decode_batch, encode_batch
@@ -21,6 +22,9 @@ from tests.simulation.cluster.clients import LATER, PAUSE_S, Way
 from tests.simulation.cluster.ledger import Ledger
 from tests.simulation.loop import EPOCH_MS
 
+#: How often a batch is large, so that a thread writes it beside others; and what fills it then.
+LARGE_CHANCE = 0.1
+FILLING = bytes(2 * LARGE_BYTES)
 PRODUCE_VERSION = 11
 FETCH_VERSION = 12
 
@@ -42,8 +46,9 @@ class Producer:
         newest_epoch: Callable[[str, int], int],
         *,
         is_safe: bool,
+        has_large: bool = False,
     ) -> None:
-        """``newest_epoch`` is a partition's, as the registry has it."""
+        """``newest_epoch`` is a partition's, as the registry has it; ``has_large``: some of its batches are large."""
         self._way = way
         self._newest_epoch = newest_epoch
         self._ledger = ledger
@@ -51,6 +56,7 @@ class Producer:
         self.name = name
         self.place = place
         self.is_safe = is_safe
+        self._large_chance = LARGE_CHANCE if has_large else 0.0
         self.is_stopped = False
         self.sent: list[bytes] = []
         self._window = rng.choice((1, 1, 3)) if is_safe else 1
@@ -87,6 +93,8 @@ class Producer:
     def _next(self) -> tuple[int, list[bytes]]:
         sequence = len(self.sent)
         values = [f"{self.name}.{sequence + number}".encode() for number in range(self._rng.randint(1, 3))]
+        if self._rng.random() < self._large_chance:
+            values[-1] += FILLING
         self.sent += values
         return sequence, values
 

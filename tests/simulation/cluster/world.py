@@ -32,6 +32,9 @@ from tests.simulation.transacting import TOPIC as TRANSACTED
 from tests.simulation.transacting import GaveUp, Transactor
 
 EVENTS = "events"
+#: Segments that are begun often; and, now and then, some that have room for batches that threads write.
+LARGE_SEGMENT_BYTES = 1_000_000
+SEGMENT_BYTES = (1_500, 20_000, LARGE_SEGMENT_BYTES)
 
 
 @dataclass
@@ -48,6 +51,8 @@ class Plan:
     fault_s: float = 20.0
     session_timeout_s: float = 6.0
     settings: dict[str, str] = field(default_factory=dict)
+    #: Whether some of the batches are so large that threads write them.
+    has_large: bool = False
 
     @classmethod
     def draw(cls, rng: random.Random) -> "Plan":
@@ -63,7 +68,7 @@ class Plan:
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "2",
             "auto.create.topics.enable": "false",
-            "log.segment.bytes": rng.choice(("1500", "20000")),
+            "log.segment.bytes": str(rng.choice(SEGMENT_BYTES)),
             "log.cleaner.enable": "false",
             "replica.lag.time.max.ms": rng.choice(("1500", "4000")),
             "replica.fetch.wait.max.ms": rng.choice(("100", "500")),
@@ -85,6 +90,7 @@ class Plan:
             fault_s=rng.uniform(8, 25),
             session_timeout_s=rng.choice((2.0, 4.0)),
             settings=settings,
+            has_large=settings["log.segment.bytes"] == str(LARGE_SEGMENT_BYTES),
         )
 
     def __str__(self) -> str:
@@ -262,6 +268,7 @@ class World:
                         place,
                         self.newest_epoch,
                         is_safe=kind == "safe",
+                        has_large=self.plan.has_large,
                     )
                 )
             reader = self.way(f"reader{number}")

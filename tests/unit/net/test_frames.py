@@ -1,6 +1,7 @@
 """Frames come out of the stream whole and in order, however it was cut."""
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -116,4 +117,31 @@ def test_a_reader_closed_by_its_own_frame_looks_no_further() -> None:
         memoryview(bytearray(SCRATCH_BYTES)), stream.pool, 10 << 20, lambda frame: stream.reader.close()
     )
     stream.feed(framed(b"refused") + struct.pack(">i", 1 << 20) + b"x" * 100)
+    assert stream.pool.lent_bytes == 0
+
+
+def test_a_large_frame_that_is_kept_stays_as_it_is_until_it_is_let_go() -> None:
+    pool = BufferPool(-1)
+    kept: list[tuple[memoryview, Callable[[], None] | None]] = []
+    stream = Stream(pool)
+    reader = FrameReader(
+        memoryview(bytearray(SCRATCH_BYTES)), pool, 10 << 20, lambda frame: kept.append((frame, reader.keep()))
+    )
+    stream.reader = reader
+    stream.feed(framed(b"a" * 300_000, b"b" * 300_000, b"c" * 100))
+    assert [bytes(frame[:1]) for frame, _ in kept[:2]] == [b"a", b"b"]
+    assert all(frame == frame[:1].tobytes() * 300_000 for frame, _ in kept[:2])
+    lent = pool.lent_bytes
+    assert lent >= 600_000
+    for _, let_go in kept[:2]:
+        assert let_go is not None
+        let_go()
+    assert pool.lent_bytes == 0
+    assert kept[2][1] is None, "what came small will be read over, and is not to be kept"
+
+
+def test_outside_the_call_that_hands_it_over_no_frame_can_be_kept() -> None:
+    stream = Stream()
+    stream.feed(framed(b"a" * 300_000))
+    assert stream.reader.keep() is None
     assert stream.pool.lent_bytes == 0

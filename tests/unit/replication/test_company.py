@@ -27,6 +27,24 @@ def test_whoever_only_looks_in_is_no_company_however_often() -> None:
         clock.advance(LINGER_MS)
 
 
+def test_others_are_those_who_asked_a_moment_ago_and_are_not_oneself() -> None:
+    clock = ManualClock()
+    company = Company(clock.monotonic_s)
+    one, other = object(), object()
+    assert not company.has_others(one)
+    company.came(clock.monotonic_s(), one)
+    assert not company.has_others(one)
+    assert company.has_others(other)
+    company.came(clock.monotonic_s(), other)
+    assert company.has_others(one)
+    company.came(clock.monotonic_s(), one)
+    assert company.has_others(one), "the other was here just before"
+    clock.advance(int(LINGER_S * 1000) + 1)
+    company.came(clock.monotonic_s(), one)
+    assert not company.has_others(one), "nobody else has asked since"
+    assert company.has_others(other)
+
+
 def _ask(company: Company, clock: ManualClock, during_ms: int) -> None:
     """Ask every millisecond and at the end of that time."""
     for _ in range(during_ms):

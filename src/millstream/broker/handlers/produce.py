@@ -1,5 +1,6 @@
 """Produce (API 0): append record batches to partitions this broker leads."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from millstream.broker.broker import Broker
@@ -21,12 +22,15 @@ from millstream.protocol.messages.produce import (
 )
 from millstream.replication import admission
 from millstream.replication.partition import ALL_IN_SYNC, Partition
+from millstream.storage.ahead import WriteAhead, write_all
 from millstream.storage.log import Log
 from millstream.storage.verification import Verification
 
 NO_ACKS = 0
 LEADER_ONLY = 1
 ACKS = (NO_ACKS, LEADER_ONLY, ALL_IN_SYNC)
+#: Requests from this size on are written by a thread while somebody else asks for something.
+LARGE_BYTES = 64 * 1024
 #: From this size on, records that must be looked at one by one are looked at in a thread.
 OFF_LOOP_BYTES = 16 * 1024
 ZSTD_FROM_VERSION = 7
@@ -47,17 +51,22 @@ async def handle(broker: Broker, request: ProduceRequest, call: Call) -> Produce
     """
     appending = Appending(broker, request, call.version, call.connection.refused_batches)
     costly = appending.costly_to_look_at()
-    if request.transactional_id is not None or costly:
-        await appending.prepare(costly, call)
-    responses = []
-    for topic in request.topic_data:
-        rows = []
-        for data in topic.partition_data:
-            try:
-                rows.append(appending.append(topic, data))
-            except ProtocolError as refusal:
-                rows.append(appending.refused(topic, data, refusal))
-        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows))
+    is_in_the_way = call.frame_bytes > LARGE_BYTES and broker.company.has_others(call.connection)
+    try:
+        if request.transactional_id is not None or costly or is_in_the_way:
+            await appending.prepare(costly, call, is_in_the_way=is_in_the_way)
+        responses = []
+        for topic in request.topic_data:
+            rows = []
+            for data in topic.partition_data:
+                try:
+                    rows.append(appending.append(topic, data))
+                except ProtocolError as refusal:
+                    rows.append(appending.refused(topic, data, refusal))
+            responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows))
+    finally:
+        if appending.let_frame_go is not None:
+            appending.let_frame_go()
     if appending.owed:
         await appending.settle()
     if request.acks == NO_ACKS:
@@ -92,13 +101,16 @@ class Appending:
         "_acks",
         "_broker",
         "_guards",
+        "_headers",
         "_looked_at",
         "_now_ms",
         "_refusals",
         "_refused_batches",
         "_request",
+        "_rows",
         "_version",
         "has_lost",
+        "let_frame_go",
         "owed",
     )
 
@@ -113,6 +125,11 @@ class Appending:
         #: What a batch that begins a transaction is appended under.
         self._guards: dict[int, Verification] = {}
         self._looked_at: set[int] = set()
+        #: Of batches that a thread writes: their headers, and the rows of those that were appended since.
+        self._headers: dict[int, BatchHeader] = {}
+        self._rows: dict[int, PartitionProduceResponse] = {}
+        #: To be called when the bytes of the request are needed no longer.
+        self.let_frame_go: Callable[[], None] | None = None
         self.owed: list[Owed] = []
         #: Whether another broker leads some of the partitions.
         self.has_lost = False
@@ -154,12 +171,16 @@ class Appending:
             raise ProtocolError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is -1, 0 or 1, not {self._acks}")
         if self._refusals and id(data) in self._refusals:
             raise self._refusals[id(data)]
+        if self._rows and id(data) in self._rows:
+            return self._rows[id(data)]
         partition = self._find(topic, data)
         records = data.records
         if records is None:
             raise ProtocolError(ErrorCode.INVALID_RECORD, "no batch was sent")
         assert isinstance(records, memoryview)
-        header = admission.checked_batch(records)
+        header = self._headers.get(id(data)) if self._headers else None
+        if header is None:
+            header = admission.checked_batch(records)
         if header.compression == ZSTD and self._version < ZSTD_FROM_VERSION:
             raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
         guard = self._guard(data) if header.attributes & TRANSACTIONAL else None
@@ -223,18 +244,27 @@ class Appending:
 
     # What must be known before anything is appended.
 
-    async def prepare(self, costly: list[tuple[Partition, PartitionProduceData]], call: Call) -> None:
-        """Ask the coordinator of a transaction, look at records; only if that takes time, others behind it wait."""
+    async def prepare(
+        self, costly: list[tuple[Partition, PartitionProduceData]], call: Call, *, is_in_the_way: bool
+    ) -> None:
+        """Ask the coordinator of a transaction, look at records, write what would be in the way of others here.
+
+        Only if that takes time, others of the same connection wait behind it.
+        """
         verifying = Verifying(self._broker, self._request, self._version)
         is_asking = self._request.transactional_id is not None and verifying.begin()
-        if is_asking or costly:
+        self._guards = verifying.guards
+        if is_asking or costly or is_in_the_way:
             with call.connection.holding():
-                self._keep_bytes()
+                self._keep_bytes(call)
                 if is_asking:
                     await verifying.finish()
                 await self._look_off_loop(costly)
-        self._guards = verifying.guards
-        self._refusals |= verifying.refusals
+                self._refusals |= verifying.refusals
+                if is_in_the_way:
+                    await self._write_off_loop()
+        else:
+            self._refusals |= verifying.refusals
 
     def costly_to_look_at(self) -> list[tuple[Partition, PartitionProduceData]]:
         """Batches whose records must be decoded and are many, or may be: a compressed one does not tell."""
@@ -250,8 +280,12 @@ class Appending:
                         found.append((partition, data))
         return found
 
-    def _keep_bytes(self) -> None:
-        """Copy all bytes, since the frame will be read over."""
+    def _keep_bytes(self, call: Call) -> None:
+        """Keep the frame, or copy all bytes where it will be read over."""
+        let_go = call.connection.keep_frame()
+        if let_go is not None:
+            self.let_frame_go = let_go
+            return
         for topic in self._request.topic_data:
             for data in topic.partition_data:
                 if data.records is not None:
@@ -269,6 +303,50 @@ class Appending:
                 self._looked_at.add(id(data))
             except ProtocolError as refusal:
                 self._refusals[id(data)] = refusal
+
+    async def _write_off_loop(self) -> None:
+        """Have the batches written in a thread, as far as their partitions take them, and append them."""
+        sent = [(topic, data) for topic in self._request.topic_data for data in topic.partition_data]
+        logs = [partition.log for topic, data in sent if (partition := self._found(topic, data)) is not None]
+        while busy := [log.ahead for log in logs if log is not None and log.ahead is not None]:
+            await busy[0].over.wait()
+        begun = []
+        for topic, data in sent:
+            with suppress(ProtocolError):  # The append will refuse it in the same words.
+                ahead = self._begin_ahead(topic, data)
+                if ahead is not None:
+                    begun.append(ahead)
+        try:
+            await self._broker.workers.in_thread(write_all, begun)
+        finally:
+            for ahead in begun:
+                ahead.settle()
+
+    def _begin_ahead(self, topic: TopicProduceData, data: PartitionProduceData) -> WriteAhead | None:
+        """Begin to write one batch, unless it will be refused, or another of this request goes to its partition."""
+        records = data.records
+        if self._acks not in ACKS or id(data) in self._refusals or records is None:
+            return None
+        partition = self._find(topic, data)
+        header = self._headers[id(data)] = admission.checked_batch(records)
+        log = partition.leader_log()
+        if log.ahead is not None or (admission.needs_a_look(log.config) and id(data) not in self._looked_at):
+            return None
+        guard = self._guard(data) if header.attributes & TRANSACTIONAL else None
+
+        def take_in() -> None:
+            try:
+                self._rows[id(data)] = self.append(topic, data)
+            except ProtocolError as refusal:
+                self._refusals[id(data)] = refusal
+
+        return partition.write_ahead(log, records, header, self._acks, self._now_ms, guard, take_in)
+
+    def _found(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | None:
+        try:
+            return self._find(topic, data)
+        except ProtocolError:
+            return None
 
     def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
         replicas = self._broker.replicas
