@@ -34,6 +34,8 @@ _LENGTH = struct.Struct(">i")
 _API_VERSIONS = ApiVersionsRequest.API_KEY.to_bytes(2)
 #: How many answers may wait on one connection before no more of its requests are read.
 WAITING_MAX = 1000
+#: When requests came several at once, how many must come alone before their client is taken to wait for each answer.
+ALONE_LEAST = 16
 #: How much of them may be kept, encoded, behind one that is not ready.
 WAITING_BYTES_MAX = 4 * 1024 * 1024
 
@@ -114,6 +116,9 @@ class ClientConnection(FramedPeer):
         self._held: deque[bytearray] | None = None
         self._is_early = False
         self._kept_bytes = 0
+        self._asked = 0
+        self._alone_due = 0
+        self._is_watched_for = True
 
     # Requests in.
 
@@ -130,7 +135,9 @@ class ClientConnection(FramedPeer):
             return
         request = decode(route.request, frame, header.api_version, header.body_at)
         call = Call(self, header, route, len(frame))
-        self._vigil.asked_s = call.began_s
+        self._asked += 1
+        if self._is_watched_for:
+            self._vigil.asked_s = call.began_s
         coroutine = route.handler(self._broker, request, call)
         try:
             awaited = coroutine.send(None)
@@ -254,10 +261,25 @@ class ClientConnection(FramedPeer):
         self.close()
 
     def turn_ended(self) -> None:
+        asked, self._asked = self._asked, 0
+        if asked > 1 or self._alone_due:
+            self._note_asked(asked)
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
             self.send(outgoing)
-            self._vigil.answered()
+            if self._is_watched_for:
+                self._vigil.answered()
+
+    def _note_asked(self, count: int) -> None:
+        """Watch for a client's next request where it waits for answers, or has the broker to itself.
+
+        Who asks ahead has what to do; to watch for it keeps others from the processor.
+        """
+        if count > 1:
+            self._alone_due = ALONE_LEAST
+        elif count:
+            self._alone_due -= 1
+        self._is_watched_for = not self._alone_due or not self._broker.company.has_others(self)
 
     # Limits and the end.
 
