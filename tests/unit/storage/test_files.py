@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.storage import files
 from millstream.storage.files import OsFiles
 from millstream.storage.open_files import OpenFiles
 
@@ -79,3 +80,32 @@ def test_a_volume_is_synced_and_one_that_is_not_there_is_an_error(tmp_path: Path
     FILES.sync_volume(str(tmp_path))
     with pytest.raises(FileNotFoundError):
         FILES.sync_volume(str(tmp_path / "missing"))
+
+
+@pytest.mark.skipif(files.begin_writing is None, reason="the system has no sync_file_range")
+def test_a_long_flush_goes_in_steps_and_begins_where_the_last_one_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, ranges = files.begin_writing, []
+    assert begin is not None
+
+    def noting(fd: int, position: int, length: int, flags: int) -> int:
+        assert begin(fd, position, length, flags) == 0
+        ranges.append((position, length))
+        return 0
+
+    monkeypatch.setattr(files, "begin_writing", noting)
+    step = files.FLUSH_STEP_BYTES
+    file = OsFiles().open(str(tmp_path / "file"), create=True)
+    file.append(b"x" * 1000)
+    file.flush()
+    assert ranges == [], "what is short goes in one"
+    file.append(bytes(3 * step))
+    file.flush()
+    assert ranges == [(1000, step), (1000 + step, step)]
+    file.append(b"y" * (step + 1))
+    file.truncate(1000)
+    file.append(bytes(step + 5))
+    file.flush()
+    assert ranges[2:] == [(1000, step)], "what was cut is written anew"
+    file.close()
