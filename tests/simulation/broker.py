@@ -87,11 +87,13 @@ class SimBroker:
     async def start(self) -> Broker:
         """Start on what the disk holds."""
         self._reach = BrokerNetwork(self.network, self.host)
+        workers = BrokerWorkers(self.rng, self._delay_ms_max)
         environment = Environment(
             clock=self.clock,
             files=Mount(self.files),
             network=self._reach,
-            workers=BrokerWorkers(self.rng, self._delay_ms_max),
+            workers=workers,
+            writers=workers,
             random=self.rng,
             open_registry=self._open_registry,
         )

@@ -1,6 +1,8 @@
 """Large requests are written by a thread while others are answered, and lose nothing of their order for it."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +10,7 @@ from millstream.broker.handlers.produce import LARGE_BYTES
 from millstream.client.wire import Connection
 from millstream.model.errors import ErrorCode
 from millstream.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from millstream.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from millstream.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from tests.simulation.asking import PRODUCE_VERSION, create, produce, produce_request, read_all, simulate
 from tests.simulation.broker import SimBroker
 from tests.simulation.network import SimNetwork
@@ -37,6 +39,12 @@ def send(connection: Connection, topic: str, *values: bytes) -> "asyncio.Task[Pa
         return answer.responses[0].partition_responses[0]
 
     return asyncio.ensure_future(asked())
+
+
+def lent(machine: SimBroker) -> int:
+    """How much of the broker's memory is lent to requests."""
+    assert machine.broker is not None
+    return max(connection._limits.pool.lent_bytes for connection in machine.broker.connections)
 
 
 async def look(connection: Connection) -> None:
@@ -105,6 +113,96 @@ def test_a_client_that_goes_away_meanwhile_leaves_its_batch_and_no_memory_behind
             await large
         assert (await produce(other, "orders", SMALL)).base_offset == 2
         assert await read_all(other, "orders") == [b"first", LARGE, SMALL]
+        await asyncio.sleep(1)
+        assert lent(machine) == 0
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_request_for_several_partitions_has_each_where_it_belongs() -> None:
+    """Large and small, one twice, one that is not there, one that is refused when its turn comes."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine, one, other = await begun(network)
+        await look(other)
+        large, again = produce_request("orders", LARGE), produce_request("orders", MORE)
+        small, nowhere = produce_request("quiet", SMALL), produce_request("nowhere", LARGE)
+        parts = [large, nowhere, again, small]
+        request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[part.topic_data[0] for part in parts])
+        answer = await one.call(request, ProduceResponse, version=PRODUCE_VERSION)
+        rows = [topic.partition_responses[0] for topic in answer.responses]
+        assert [(row.error_code, row.base_offset) for row in rows] == [
+            (ErrorCode.NONE, 1),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+            (ErrorCode.NONE, 2),
+            (ErrorCode.NONE, 1),
+        ]
+        assert await read_all(other, "orders") == [b"first", LARGE, MORE]
+        assert lent(machine) == 0
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_batch_that_is_refused_after_all_is_refused_to_its_client_alone() -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine, one, other = await begun(network)
+        broker = machine.broker
+        assert broker is not None
+        await look(other)
+        large = send(one, "orders", LARGE)
+        await asyncio.sleep(0.001)
+        log = broker.replicas.find("orders", 0).log
+        assert log is not None
+        log.config = replace(log.config, max_message_bytes=1_000)  # Behind everyone's back, who would settle first.
+        assert (await produce(other, "orders", SMALL)).base_offset == 1
+        assert (await large).error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert await read_all(other, "orders") == [b"first", SMALL]
+        assert lent(machine) == 0
+        await machine.stop()
+
+    simulate(scenario)
+
+
+def test_a_mistake_of_our_own_meets_the_request_it_was_made_with(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(network: SimNetwork) -> None:
+        machine, one, other = await begun(network)
+        broker = machine.broker
+        assert broker is not None
+        await look(other)
+        large = send(one, "orders", LARGE)
+        await asyncio.sleep(0.001)
+        partition = broker.replicas.find("orders", 0)
+        log, partition.traffic = partition.log, cast("Any", None)
+        assert log is not None
+        log.settle()  # Whoever needs the log is not told of it.
+        partition.traffic = broker.replicas.find("quiet", 0).traffic
+        with pytest.raises(OSError):
+            await large
+        assert (await produce(other, "orders", SMALL)).base_offset == 2, "it was written once"
+        assert lent(machine) == 0
+        await machine.stop()
+
+    simulate(scenario)
+    assert "request Produce" in caplog.text
+
+
+def test_whoever_decides_on_the_log_knows_of_the_batch_on_its_way() -> None:
+    """A marker that comes late, for one, must find the next transaction begun."""
+
+    async def scenario(network: SimNetwork) -> None:
+        machine, one, other = await begun(network)
+        broker = machine.broker
+        assert broker is not None
+        await look(other)
+        large = send(one, "orders", LARGE)
+        await asyncio.sleep(0.001)
+        log = broker.replicas.find("orders", 0).log
+        assert log is not None
+        assert log.ahead is not None
+        assert broker.replicas.find("orders", 0).leader_log().end_offset == 2
+        assert (await large).base_offset == 1
         await machine.stop()
 
     simulate(scenario)

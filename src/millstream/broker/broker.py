@@ -98,7 +98,7 @@ class Broker:
         self.advertised_versions = router.advertised()
         self.versions_for_brokers = router.advertised(to_brokers=True)
         self.clock = environment.clock
-        self.workers = environment.workers
+        self.workers, self.writers = environment.workers, environment.writers
         self.random = environment.random
         self.purgatory = Purgatory()
         self.markers = Markers(self)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: How many large batches are written at a time; to copy one more would take the processor from another.
+WRITER_THREADS = 2
 #: Opens a registry, at this path if it is of the broker's own, and says how to close it.
 RegistryOpener = Callable[[str, Workers], Awaitable[tuple[Registry, Callable[[], Awaitable[None]]]]]
 
@@ -35,6 +37,8 @@ class Environment:
     files: Files
     network: Network
     workers: Workers
+    #: Threads that write to memory, and so never wait behind those that wait for a disk.
+    writers: Workers
     random: Random
     open_registry: RegistryOpener
     #: Called last when the broker stops.
@@ -134,13 +138,19 @@ def registry_opener(config: BrokerConfig) -> RegistryOpener:
 
 def real_environment(config: BrokerConfig) -> Environment:
     """The machine itself, and the registry that the settings name."""
-    workers = PoolWorkers(config.get(BACKGROUND_THREADS))
+    workers, writers = PoolWorkers(config.get(BACKGROUND_THREADS)), PoolWorkers(WRITER_THREADS)
+
+    def close() -> None:
+        workers.close()
+        writers.close()
+
     return Environment(
         clock=SystemClock(),
         files=OsFiles(),
         network=TcpNetwork(config.get(SOCKET_LISTEN_BACKLOG_SIZE)),
         workers=workers,
+        writers=writers,
         random=SystemRandom(),
         open_registry=registry_opener(config),
-        close=workers.close,
+        close=close,
     )

@@ -10,7 +10,7 @@ class Workers(Protocol):
     """Threads for calls that block, a low-priority process for calls that compute."""
 
     async def in_thread(self, function: Callable[..., T], *args: object) -> T:
-        """Run ``function`` in a thread: fsync, cold reads, decompression, deleting files."""
+        """Run ``function`` in a thread: fsync, cold reads, large writes, decompression, deleting files."""
         ...
 
     async def in_process(self, function: Callable[..., T], *args: object) -> T:

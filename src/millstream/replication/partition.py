@@ -143,7 +143,10 @@ class Partition:
         if self.role.part is not Part.LEADER:
             self._log()  # That its disk has failed says more than that it does not lead.
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self._log()
+        log = self._log()
+        if log.ahead is not None:
+            log.settle()  # Whoever decides on an append must know of the one before it.
+        return log
 
     def replica_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
         """The log, whether this broker leads the partition or follows: consumers may read from either."""

@@ -201,6 +201,7 @@ class Replicas:
         """A topic's settings have changed; for one, fewer of its replicas may have to be in sync."""
         for partition in self.of_topic(topic):
             if partition.log is not None:
+                partition.log.settle()  # Under those with which it was begun.
                 partition.log.config = config
             partition.in_sync_changed()
             self._look_at_eligible(partition)
@@ -219,6 +220,7 @@ class Replicas:
             log = self._logs.get(topic_partition, topic_id)
             if log is None:
                 return self._logs.create(topic_partition, topic_id, config, is_new=is_new)
+            log.settle()
             log.config = config
             return log
         except ProtocolError as refusal:

@@ -1,6 +1,6 @@
 """A partition's log: segments in a folder, appended to at the end and read from anywhere.
 
-Called on the event loop only; ``FlushPlan.run`` alone may run in a thread, while appends go on.
+Called on the event loop only; ``FlushPlan.run`` and ``WriteAhead.run`` alone may run in a thread, while appends go on.
 """
 
 from array import array
@@ -198,16 +198,17 @@ class Log:
         ``take_in`` then appends it, with the same arguments.  None where the batch is in the log, or begins a segment.
         """
         self.settle()
-        file, max_timestamp = self._active.file, header.max_timestamp
-        if acceptance.check(self, records, ((0, header),), True) is not None:
+        file, has_own_time = self._active.file, self.config.message_timestamp_type == LOG_APPEND_TIME_TYPE
+        last_offset, max_timestamp = self.end_offset + header.last_offset_delta, header.max_timestamp
+        if (
+            acceptance.check(self, records, ((0, header),), True) is not None
+            or file is None
+            or self._must_roll(len(records), last_offset, now_ms if has_own_time else max_timestamp, now_ms)
+        ):
             return None
         stamp(records, 0, self.end_offset, leader_epoch)
-        if self.config.message_timestamp_type == LOG_APPEND_TIME_TYPE:
+        if has_own_time:
             stamp_append_time(records, 0, header, now_ms)
-            max_timestamp = now_ms
-        last_offset = self.end_offset + header.last_offset_delta
-        if file is None or self._must_roll(len(records), last_offset, max_timestamp, now_ms):
-            return None
         self.ahead = WriteAhead(self, file, records, take_in)
         return self.ahead
 

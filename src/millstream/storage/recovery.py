@@ -261,9 +261,9 @@ class _Recovery:
             window_bytes = STRIDE_BYTES if good_bytes else self._longer(window, segment.size - position)
         for producer_id in list(self._latest):
             self._take_in_latest(producer_id)
-        segment.flush_indexes()
         if segment.offsets.rank(self._recovery_point - segment.base_offset) > trusted:
             segment.sync_indexes()  # They were lost below the recovery point, where nobody looks for them again.
+        segment.flush_indexes()
         return position
 
     def _scan_window(self, segment: Segment, position: int, window: bytes) -> int:

@@ -281,9 +281,8 @@ class Segment:
         """
         for index in (self.times, self.offsets):
             index.flush()
-            if index.is_filed:
-                self._open_files.make_durable(index.path)
-                index.is_synced = True
+            self._open_files.make_durable(index.path)
+            index.is_synced = True
 
     def trust_below(self, offset: int) -> int:
         """Keep only index entries below ``offset``, and if they cannot be trusted none; where to go on from."""
@@ -323,6 +322,7 @@ class Segment:
         self._max_timestamp_offset = self.base_offset
         if is_empty:
             self.offsets.reset()
+            self._open_files.make_durable(self.offsets.path)  # See ``sync_indexes``.
             self.times.reset()
 
     def cut(self, position: int, end_offset: int) -> None:

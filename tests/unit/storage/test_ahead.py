@@ -1,6 +1,8 @@
 """A batch that a thread writes behind a log's end: taken in whole and in order, whatever else is done to the log."""
 
 import errno
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from millstream.model.batch import LOG_APPEND_TIME, crc_holds, header_at
 from millstream.model.errors import ErrorCode, ProtocolError
 from millstream.storage.ahead import WriteAhead, write_all
+from millstream.storage.files import Buffer
 from millstream.storage.log import AppendOutcome, Log
+from millstream.storage.moving import Copy
 from tests.simulation.files import MemoryFiles
 from tests.unit.storage.ground import (
     NOW_MS,
@@ -145,6 +149,56 @@ def test_it_is_in_the_log_before_anything_else_is_done_to_the_end(
     assert ahead.outcome is not None
     assert ahead.outcome.last_offset == 4
     assert (log.end_offset, log.ahead) == (end_offset, None)
+
+
+def test_what_has_had_its_time_does_not_take_it_along(log: Log) -> None:
+    """Everything there was has expired when it is taken in."""
+    log.config = config(retention_ms=1_000, segment_ms=10**9)
+    late = batch(3, timestamp=NOW_MS + 5_000, value=bytes(500))
+    ahead = Ahead(log, late).run()
+    log.enforce_retention(NOW_MS + 5_500, log.end_offset)
+    assert ahead.outcome is not None
+    assert (log.start_offset, log.end_offset) == (0, 5), "its segment holds a record that has time left"
+    log.enforce_retention(NOW_MS + 9_000, log.end_offset)
+    assert log.start_offset == 5
+
+
+def test_a_copy_has_it_before_it_takes_the_log_s_place() -> None:
+    files = MemoryFiles()
+    logs = open_logs(files, "/one", "/two")
+    log = made(logs)
+    append(log, FIRST)
+    other = next(each for each in logs.directories if each is not log.directory)
+    copy = Copy(log, other)
+    Ahead(log).run()
+    copy.finish()
+    assert copy.log.end_offset == log.end_offset == 5
+
+
+def test_the_loop_waits_for_a_thread_that_is_writing(tmp_path: Path) -> None:
+    log = new_log(OS, str(tmp_path))
+    append(log, FIRST)
+    file = log.segments.active.writer()
+    began, go_on = threading.Event(), threading.Event()
+
+    class Slow(type(file)):  # type: ignore[misc]
+        def append(self, data: Buffer, *, counts: bool = True) -> None:
+            if not counts:
+                began.set()
+                assert go_on.wait(60)
+            super().append(data, counts=counts)
+
+    log.segments.active.file = Slow(file.path, os.dup(file.fileno()))
+    ahead = Ahead(log)
+    thread = threading.Thread(target=ahead.run)
+    thread.start()
+    assert began.wait(60)
+    threading.Timer(0.05, go_on.set).start()
+    assert append(log, LATER).first_offset == 5
+    assert go_on.is_set(), "the thread had to end first"
+    thread.join()
+    assert values(log) == [b"first"] * 2 + [bytes(500)] * 3 + [b"later"]
+    log.close()
 
 
 def test_a_follower_s_batches_come_behind_it(log: Log) -> None:

@@ -40,6 +40,8 @@ LEADERS_FROM_VERSION = 10
 LAST_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
 BEHIND_A_REFUSED = "a batch that was sent before this one was refused"
 
+#: A partition, its log, and the batch to append to it, under what it begins a transaction.
+Admitted = tuple[Partition, Log, memoryview, BatchHeader, Verification | None]
 #: A partition whose append the answer waits for, up to which offset, in which term, and its row of the answer.
 Owed = tuple[Partition, int, int, PartitionProduceResponse]
 
@@ -121,7 +123,8 @@ class Appending:
         self._version = version
         self._refused_batches = refused_batches
         self._now_ms = broker.clock.now_ms()
-        self._refusals: dict[int, ProtocolError] = {}
+        #: Why batches are refused; a mistake of our own among them ends the request, as it would have at once.
+        self._refusals: dict[int, Exception] = {}
         #: What a batch that begins a transaction is appended under.
         self._guards: dict[int, Verification] = {}
         self._looked_at: set[int] = set()
@@ -155,7 +158,7 @@ class Appending:
         if data.records is None or not (refusal.code in SENT_AGAIN or (is_gap and self._refused_batches)):
             return refusal
         try:
-            header = admission.checked_batch(data.records)
+            header = self._headers.get(id(data)) or admission.checked_batch(data.records)
         except ProtocolError:
             return refusal
         place, now_s = _place(topic, data), self._broker.clock.monotonic_s()
@@ -166,13 +169,26 @@ class Appending:
         return refusal if code is None else ProtocolError(code, BEHIND_A_REFUSED)
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
-        """Append one partition's batch; ProtocolError when it is refused."""
+        """Append one partition's batch, if a thread's writing has not led to that; ProtocolError when it is refused."""
+        if self._rows and id(data) in self._rows:
+            return self._rows[id(data)]
+        partition, log, records, header, guard = self._admitted(topic, data)
+        first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms, guard)
+        if self._refused_batches:
+            self._refused_batches.taken(_place(topic, data), header)
+        row = PartitionProduceResponse(
+            index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
+        )
+        if partition.high_watermark <= last or log.needs_flush:
+            self.owed.append((partition, last + 1, partition.role.term, row))
+        return row
+
+    def _admitted(self, topic: TopicProduceData, data: PartitionProduceData) -> Admitted:
+        """What one partition's batch is appended with, after all that can be said of it beforehand."""
         if self._acks not in ACKS:
             raise ProtocolError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is -1, 0 or 1, not {self._acks}")
         if self._refusals and id(data) in self._refusals:
             raise self._refusals[id(data)]
-        if self._rows and id(data) in self._rows:
-            return self._rows[id(data)]
         partition = self._find(topic, data)
         records = data.records
         if records is None:
@@ -191,15 +207,7 @@ class Appending:
             header = header_at(records)
         if self._refused_batches:
             self._check_first(_place(topic, data), header, log)
-        first, last, append_time_ms, start, _ = partition.append(log, records, header, self._acks, self._now_ms, guard)
-        if self._refused_batches:
-            self._refused_batches.taken(_place(topic, data), header)
-        row = PartitionProduceResponse(
-            index=data.index, base_offset=first, log_append_time_ms=append_time_ms, log_start_offset=start
-        )
-        if partition.high_watermark <= last or log.needs_flush:
-            self.owed.append((partition, last + 1, partition.role.term, row))
-        return row
+        return partition, log, records, header, guard
 
     def _check_first(self, place: Place, header: BatchHeader, log: Log) -> None:
         """Of an unknown producer any sequence is taken: not one that was sent behind a batch that was refused."""
@@ -305,42 +313,37 @@ class Appending:
                 self._refusals[id(data)] = refusal
 
     async def _write_off_loop(self) -> None:
-        """Have the batches written in a thread, as far as their partitions take them, and append them."""
+        """Have the large batches written by a thread, as far as their partitions take them, and append them."""
         sent = [(topic, data) for topic in self._request.topic_data for data in topic.partition_data]
-        logs = [partition.log for topic, data in sent if (partition := self._found(topic, data)) is not None]
-        while busy := [log.ahead for log in logs if log is not None and log.ahead is not None]:
+        partitions = [self._found(topic, data) for topic, data in sent]
+        while busy := [it.log.ahead for it in partitions if it is not None and it.log is not None and it.log.ahead]:
             await busy[0].over.wait()
-        begun = []
-        for topic, data in sent:
-            with suppress(ProtocolError):  # The append will refuse it in the same words.
-                ahead = self._begin_ahead(topic, data)
-                if ahead is not None:
-                    begun.append(ahead)
+        begun: list[WriteAhead] = []
         try:
-            await self._broker.workers.in_thread(write_all, begun)
+            for at, (topic, data) in enumerate(sent):
+                # Of two batches for one partition, the first goes first.
+                if len(data.records or b"") >= OFF_LOOP_BYTES and partitions[at] not in partitions[:at]:
+                    with suppress(ProtocolError):  # The append will refuse it in the same words.
+                        begun += self._begin_ahead(topic, data)
+            if begun:
+                await self._broker.writers.in_thread(write_all, begun)
         finally:
             for ahead in begun:
                 ahead.settle()
 
-    def _begin_ahead(self, topic: TopicProduceData, data: PartitionProduceData) -> WriteAhead | None:
-        """Begin to write one batch, unless it will be refused, or another of this request goes to its partition."""
-        records = data.records
-        if self._acks not in ACKS or id(data) in self._refusals or records is None:
-            return None
-        partition = self._find(topic, data)
-        header = self._headers[id(data)] = admission.checked_batch(records)
-        log = partition.leader_log()
-        if log.ahead is not None or (admission.needs_a_look(log.config) and id(data) not in self._looked_at):
-            return None
-        guard = self._guard(data) if header.attributes & TRANSACTIONAL else None
+    def _begin_ahead(self, topic: TopicProduceData, data: PartitionProduceData) -> list[WriteAhead]:
+        """Begin to write one batch; none where there is nothing to write."""
+        partition, log, records, header, guard = self._admitted(topic, data)
+        self._headers[id(data)] = header
 
         def take_in() -> None:
             try:
                 self._rows[id(data)] = self.append(topic, data)
-            except ProtocolError as refusal:
-                self._refusals[id(data)] = refusal
+            except Exception as error:  # It is this request's, whoever may need the log just now.
+                self._refusals[id(data)] = error
 
-        return partition.write_ahead(log, records, header, self._acks, self._now_ms, guard, take_in)
+        ahead = partition.write_ahead(log, records, header, self._acks, self._now_ms, guard, take_in)
+        return [] if ahead is None else [ahead]
 
     def _found(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | None:
         try:
