@@ -117,11 +117,11 @@ def _beside(turn: Turn, key: str, load: str, **options: float) -> runner.Figures
         figures = runner.run("raw_latency", turn.server, topic=turn.topic(f"{key}-quiet"), seconds=seconds)
         if loud.poll() is not None:
             raise runner.LoadFailed("the neighbour ended before the measurement did")
-        runner.finish(loud)
+        rate = runner.finish(loud)["bytes_per_s"]
     finally:
         if loud.poll() is None:
             runner.end(loud)
-    return {f"{key}_p50": figures["p50_us"], f"{key}_p99": figures["p99_us"]}
+    return {f"{key}_p50": figures["p50_us"], f"{key}_p99": figures["p99_us"], f"{key}_rate": rate}
 
 
 def starts(turn: Turn) -> runner.Figures:

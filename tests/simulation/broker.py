@@ -94,6 +94,7 @@ class SimBroker:
             network=self._reach,
             workers=workers,
             writers=workers,
+            patient_workers=workers,
             random=self.rng,
             open_registry=self._open_registry,
         )

@@ -122,11 +122,11 @@ PURE = (
 REACHING = {
     # The application API runs in its user's own process; compaction paces a worker process.
     "time": ("cli/*.py", "cli/*/*.py", "client/application/*.py", "model/clock.py", "storage/compaction.py"),
-    # The last three for locks alone.
+    # A thread of the broker's knows its number; the last three for locks alone.
     "threading": (
         *("cli/watching.py", "client/application/*.py", "pipelines/connect/beside.py", "pipelines/mirror/beside.py"),
         *("pipelines/spark/ahead.py", "pipelines/spark/stages.py"),
-        *("registry/zookeeper/*.py", "storage/ahead.py", "storage/directory.py"),
+        *("broker/promptness.py", "registry/zookeeper/*.py", "storage/ahead.py", "storage/directory.py"),
     ),
     "subprocess": ("cli/cluster/*.py",),
     "kazoo": ("registry/zookeeper/*.py",),

@@ -68,7 +68,7 @@ class Background:
                 logger.exception("%s went wrong; it is tried again at its next turn", job.__name__.lstrip("_"))
 
     async def _flush(self) -> None:
-        await self._broker.logs.flush_due(self._broker.clock.now_ms(), self._broker.workers)
+        await self._broker.logs.flush_due(self._broker.clock.now_ms(), self._broker.patient_workers)
 
     async def _checkpoint(self) -> None:
         await self._broker.logs.checkpoint_async(self._broker.replicas.high_watermarks(), self._broker.workers)

@@ -99,6 +99,7 @@ class Broker:
         self.versions_for_brokers = router.advertised(to_brokers=True)
         self.clock = environment.clock
         self.workers, self.writers = environment.workers, environment.writers
+        self.patient_workers = environment.patient_workers
         self.random = environment.random
         self.purgatory = Purgatory()
         self.markers = Markers(self)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
+from millstream.broker.promptness import give_way
 from millstream.config import zookeeper
 from millstream.config.broker import BACKGROUND_THREADS, BrokerConfig
 from millstream.config.network import SOCKET_LISTEN_BACKLOG_SIZE
@@ -39,6 +40,8 @@ class Environment:
     workers: Workers
     #: Threads that write to memory, and so never wait behind those that wait for a disk.
     writers: Workers
+    #: Threads that give way to everyone else: for what nobody waits for.
+    patient_workers: Workers
     random: Random
     open_registry: RegistryOpener
     #: Called last when the broker stops.
@@ -48,8 +51,9 @@ class Environment:
 class PoolWorkers:
     """A few threads, and for each call that computes a process that ends with it."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="worker")
+    def __init__(self, threads: int, prepare: Callable[[], None] | None = None) -> None:
+        """``prepare`` is called in each thread before its work."""
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="worker", initializer=prepare)
         self._children: set[SpawnProcess] = set()
 
     async def in_thread(self, function: Callable[..., T], *args: object) -> T:
@@ -139,10 +143,11 @@ def registry_opener(config: BrokerConfig) -> RegistryOpener:
 def real_environment(config: BrokerConfig) -> Environment:
     """The machine itself, and the registry that the settings name."""
     workers, writers = PoolWorkers(config.get(BACKGROUND_THREADS)), PoolWorkers(WRITER_THREADS)
+    patient_workers = PoolWorkers(config.get(BACKGROUND_THREADS), prepare=give_way)
 
     def close() -> None:
-        workers.close()
-        writers.close()
+        for pool in (workers, writers, patient_workers):
+            pool.close()
 
     return Environment(
         clock=SystemClock(),
@@ -150,6 +155,7 @@ def real_environment(config: BrokerConfig) -> Environment:
         network=TcpNetwork(config.get(SOCKET_LISTEN_BACKLOG_SIZE)),
         workers=workers,
         writers=writers,
+        patient_workers=patient_workers,
         random=SystemRandom(),
         open_registry=registry_opener(config),
         close=close,

@@ -1,11 +1,17 @@
-"""Short turns on the processor, for a loop that has little to do at a time and is waited for."""
+"""Turns on the processor: short ones for a loop that is waited for, and a way for threads that nobody waits for."""
 
 import ctypes
+import os
 import platform
 import struct
+import threading
+from contextlib import suppress
 
 #: How long a turn is asked for. Whoever asks for shorter ones is let in sooner, and has no more of them.
 TURN_NS = 400_000
+#: The same of those who give way; and how nice they are: they have a tenth of what another has, where both want it all.
+LONG_TURN_NS = 3_000_000
+NICE = 10
 
 #: The number of the system call that sets a thread's scheduling, which the C library does not wrap.
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -24,6 +30,19 @@ def ask_for_short_turns() -> None:
     Where a client shares the processor with the broker it wakes, the one need not wait for the other's turn to end.
     Niceness and policy stay as they were given; other systems, and older ones, go on as they are.
     """
+    _ask_for_turns(TURN_NS)
+
+
+def give_way() -> None:
+    """Have this thread come after others, on Linux, where a thread can be nice by itself."""
+    if platform.system() == "Linux":
+        thread_id = threading.get_native_id()
+        with suppress(OSError):  # A system that keeps threads from it; then it goes on as it is.
+            os.setpriority(os.PRIO_PROCESS, thread_id, max(NICE, os.getpriority(os.PRIO_PROCESS, thread_id)))
+        _ask_for_turns(LONG_TURN_NS)
+
+
+def _ask_for_turns(turn_ns: int) -> None:
     machine = platform.machine()
     if platform.system() != "Linux" or machine not in _SCHED_SETATTR:
         return
@@ -33,5 +52,5 @@ def ask_for_short_turns() -> None:
         return
     attributes = list(_SCHED_ATTR.unpack(held.raw))
     if attributes[_POLICY] in _FAIR:
-        attributes[_RUNTIME] = TURN_NS
+        attributes[_RUNTIME] = turn_ns
         library.syscall(_SCHED_SETATTR[machine], 0, _SCHED_ATTR.pack(*attributes), 0)
