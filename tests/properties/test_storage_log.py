@@ -135,7 +135,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        asyncio.run(self.logs.flush_due(self.clock.ms + 3_600_000, Here()))
+        asyncio.run(self.logs.flush_due(self.clock.ms + 3_600_000, Here(), Here()))
         assert self.log.recovery_point == self.log.end_offset or not self.records
 
     @rule()

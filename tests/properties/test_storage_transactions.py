@@ -174,7 +174,7 @@ class TransactionsInALog(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        asyncio.run(self.logs.flush_due(self.clock.ms + 3_600_000, Here()))
+        asyncio.run(self.logs.flush_due(self.clock.ms + 3_600_000, Here(), Here()))
 
     @rule()
     def reopen(self) -> None:

@@ -201,7 +201,8 @@ def test_whoever_decides_on_the_log_knows_of_the_batch_on_its_way() -> None:
         log = broker.replicas.find("orders", 0).log
         assert log is not None
         assert log.ahead is not None
-        assert broker.replicas.find("orders", 0).leader_log().end_offset == 2
+        assert broker.replicas.find("orders", 0).leader_log().end_offset == 1, "readers do not wait for it"
+        assert broker.replicas.find("orders", 0).settled_log().end_offset == 2
         assert (await large).base_offset == 1
         await machine.stop()
 

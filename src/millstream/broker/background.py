@@ -57,6 +57,7 @@ class Background:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._broker.patient_workers.in_thread(_nothing)  # A flush on its way ends before the last one begins.
 
     async def _repeat(self, job: Callable[[], Awaitable[None]], interval: Setting[int] | int) -> None:
         while True:
@@ -68,7 +69,8 @@ class Background:
                 logger.exception("%s went wrong; it is tried again at its next turn", job.__name__.lstrip("_"))
 
     async def _flush(self) -> None:
-        await self._broker.logs.flush_due(self._broker.clock.now_ms(), self._broker.patient_workers)
+        broker = self._broker
+        await broker.logs.flush_due(broker.clock.now_ms(), broker.patient_workers, broker.workers)
 
     async def _checkpoint(self) -> None:
         await self._broker.logs.checkpoint_async(self._broker.replicas.high_watermarks(), self._broker.workers)
@@ -94,3 +96,7 @@ class Background:
 
     async def _turn_summaries(self) -> None:
         self._broker.metrics.turn()
+
+
+def _nothing() -> None:
+    """What is done when all before it is."""

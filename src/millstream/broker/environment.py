@@ -38,9 +38,9 @@ class Environment:
     files: Files
     network: Network
     workers: Workers
-    #: Threads that write to memory, and so never wait behind those that wait for a disk.
+    #: Threads that write to memory, and so do not wait behind those that wait for a disk.
     writers: Workers
-    #: Threads that give way to everyone else: for what nobody waits for.
+    #: One thread that gives way to everyone else, for what nobody waits for; it does one thing after the other.
     patient_workers: Workers
     random: Random
     open_registry: RegistryOpener
@@ -143,7 +143,7 @@ def registry_opener(config: BrokerConfig) -> RegistryOpener:
 def real_environment(config: BrokerConfig) -> Environment:
     """The machine itself, and the registry that the settings name."""
     workers, writers = PoolWorkers(config.get(BACKGROUND_THREADS)), PoolWorkers(WRITER_THREADS)
-    patient_workers = PoolWorkers(config.get(BACKGROUND_THREADS), prepare=give_way)
+    patient_workers = PoolWorkers(1, prepare=give_way)
 
     def close() -> None:
         for pool in (workers, writers, patient_workers):

@@ -39,7 +39,7 @@ def give_way() -> None:
         thread_id = threading.get_native_id()
         with suppress(OSError):  # A system that keeps threads from it; then it goes on as it is.
             os.setpriority(os.PRIO_PROCESS, thread_id, max(NICE, os.getpriority(os.PRIO_PROCESS, thread_id)))
-        _ask_for_turns(LONG_TURN_NS)
+            _ask_for_turns(LONG_TURN_NS)
 
 
 def _ask_for_turns(turn_ns: int) -> None:

@@ -105,9 +105,10 @@ class Partition:
         if self.role.is_stale(told):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         log = self.log
+        if log is not None:
+            log.settle()  # In the part under which it was begun.
         if log is None or log.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        log.settle()  # In the part under which it was begun.
         is_new_epoch = self.role.follow(told, log.end_offset, self._now_ms(log))
         self._watermark = min(max(self._watermark, log.start_offset), log.end_offset)
         if self.role.part is Part.LEADER:
@@ -143,9 +144,13 @@ class Partition:
         if self.role.part is not Part.LEADER:
             self._log()  # That its disk has failed says more than that it does not lead.
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = self._log()
+        return self._log()
+
+    def settled_log(self) -> Log:
+        """As ``leader_log``, for who decides on an append: with the batch in it that is being written."""
+        log = self.leader_log()
         if log.ahead is not None:
-            log.settle()  # Whoever decides on an append must know of the one before it.
+            log.settle()
         return log
 
     def replica_log(self, current_leader_epoch: int = NO_EPOCH) -> Log:
@@ -221,7 +226,7 @@ class Partition:
 
         Whether a transactional one may begin its transaction here is checked only under a ``guard``.
         """
-        log, header = self.leader_log(), header_at(records)
+        log, header = self.settled_log(), header_at(records)
         if guard is not None:
             log.producers.check_verified(header, guard)
         return self._append_own(log, records, header, now_ms)
@@ -239,7 +244,7 @@ class Partition:
 
         It voids the guard that was given for it; not that of a later transaction, where epochs tell the two apart.
         """
-        log = self.leader_log()
+        log = self.settled_log()
         marker = encode_marker(
             COMMIT if is_commit else ABORT,
             producer_id=producer_id,
@@ -272,7 +277,7 @@ class Partition:
 
     def needs_verification(self, header: BatchHeader) -> bool:
         """Whether a transactional batch would begin a transaction here, which the coordinator must agree to."""
-        return not self.leader_log().producers.is_in_transaction(header.producer_id, header.producer_epoch)
+        return not self.settled_log().producers.is_in_transaction(header.producer_id, header.producer_epoch)
 
     def begin_verification(self, header: BatchHeader, *, adds: bool = False) -> Verification:
         """The guard to append the batch under once the coordinator has agreed; a marker in between voids it.
@@ -285,7 +290,7 @@ class Partition:
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds: bool = False
     ) -> Verification:
         """The same for a batch that is yet to be made: a coordinator's, which has no sequence."""
-        log = self.leader_log()
+        log = self.settled_log()
         now_ms = log.directory.clock.now_ms()
         return log.producers.begin_verification(producer_id, producer_epoch, sequence, adds=adds, now_ms=now_ms)
 
@@ -305,10 +310,8 @@ class Partition:
     @property
     def safe_offset(self) -> int:
         """Up to where nothing can be lost any more: it is replicated, and on disk if the topic asks for that."""
-        log = self.log
-        if log is None or not log.needs_flush:
-            return self._watermark
-        return min(self._watermark, log.flusher.durable_offset)
+        log, watermark = self.log, self._watermark
+        return watermark if log is None or not log.needs_flush else min(watermark, log.flusher.durable_offset)
 
     def is_settled(self, offset: int, term: int | None = None) -> bool:
         """Whether waiting on is pointless: everything below ``offset`` is replicated, or never will be by us.
@@ -431,11 +434,10 @@ class Partition:
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log's start up to ``before_offset`` (-1: the high watermark); the new low watermark."""
-        log = self.leader_log()
+        log = self.settled_log()
         if log.config.cleanup_compact and not log.config.cleanup_delete:
             raise ProtocolError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted stay")
-        if before_offset == -1:
-            before_offset = self._watermark
+        before_offset = self._watermark if before_offset == -1 else before_offset
         if not 0 <= before_offset <= self._watermark:
             raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{before_offset} is above the high watermark")
         log.advance_start(before_offset)

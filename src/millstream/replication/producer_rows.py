@@ -27,5 +27,5 @@ def producer_rows(partition: Partition) -> list[ProducerRow]:
             producer.coordinator_epoch,
             producer.txn_first_offset,
         )
-        for producer in partition.leader_log().producers
+        for producer in partition.settled_log().producers
     ]

@@ -77,8 +77,8 @@ class WriteAhead:
         if self._is_settled:
             return
         self._is_settled = True
-        self.run()
         try:
+            self.run()
             self._take_in()
         finally:
             self._log.ahead = None

@@ -401,14 +401,17 @@ class Logs:
 
     # Work in the background, as often as the broker likes.
 
-    async def flush_due(self, now_ms: int, workers: Workers) -> int:
-        """Bring logs to the disk that have waited long enough, and note how far; how many there were."""
+    async def flush_due(self, now_ms: int, patient: Workers, workers: Workers) -> int:
+        """Bring logs to the disk that have waited long enough, and note how far; how many there were.
+
+        ``patient`` may give way to others while they flush; to note it holds a lock that the loop may want.
+        """
         due = [log for log in self._logs.values() if log.unflushed_batches and log.flusher.is_due(now_ms)]
         due.sort(key=lambda log: log.unflushed_batches, reverse=True)
         del due[FLUSHED_LOGS_MAX:]
         for log in due:
             try:
-                await log.flusher.fill(workers)
+                await log.flusher.fill(patient)
             except ProtocolError:
                 continue  # Its directory is offline now, which is known and was reported.
         moved = {id(log.directory): log.directory for log in due}

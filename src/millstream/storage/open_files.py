@@ -52,8 +52,11 @@ class OpenFiles:
             return self._files.open(path, writable=writable, create=create)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replace a small file atomically, without waiting for the disk: for what can be found again in the log."""
-        aside = path + ".tmp"
+        """Replace a small file atomically, without waiting for the disk: for what can be found again in the log.
+
+        A thread may be replacing the very same, durably; each writes aside under a name of its own.
+        """
+        aside = path + ".new.tmp"
         file = self.open(aside, writable=True, create=True)
         if file.size:
             file.truncate(0)

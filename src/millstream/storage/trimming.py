@@ -97,9 +97,9 @@ def advance_start(log: "Log", offset: int) -> None:
 
 def enforce_retention(log: "Log", now_ms: int, upper: int) -> int:
     """Remove segments that have had their time; how many bytes that freed."""
+    log.settle()  # What comes in now must not go with what has had its time.
     if log.is_offline:
         return 0
-    log.settle()  # What comes in now must not go with what has had its time.
     try:
         segments = list(log.segments)
         facts = [

@@ -315,7 +315,7 @@ def test_a_start_that_advanced_is_kept_by_the_next_pass(tmp_path: Path) -> None:
     log = made(logs)
     append(log, batch(9))
     log.advance_start(4)
-    asyncio.run(logs.flush_due(NOW_MS, Here()))
+    asyncio.run(logs.flush_due(NOW_MS, Here(), Here()))
     for directory in logs.directories:
         directory.unlock()
     assert made(open_logs(OS, str(tmp_path))).start_offset == 4
@@ -324,8 +324,8 @@ def test_a_start_that_advanced_is_kept_by_the_next_pass(tmp_path: Path) -> None:
 def test_logs_are_flushed_when_it_is_time_and_the_point_is_written_down(tmp_path: Path) -> None:
     logs = open_logs(OS, str(tmp_path))
     append(made(logs), batch(9))
-    assert asyncio.run(logs.flush_due(NOW_MS, Here())) == 0
-    assert asyncio.run(logs.flush_due(NOW_MS + 10_000, Here())) == 1
+    assert asyncio.run(logs.flush_due(NOW_MS, Here(), Here())) == 0
+    assert asyncio.run(logs.flush_due(NOW_MS + 10_000, Here(), Here())) == 1
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
 
 

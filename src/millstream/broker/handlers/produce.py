@@ -200,7 +200,7 @@ class Appending:
         if header.compression == ZSTD and self._version < ZSTD_FROM_VERSION:
             raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
         guard = self._guard(data) if header.attributes & TRANSACTIONAL else None
-        log = partition.leader_log()
+        log = partition.settled_log()
         config = log.config
         if admission.needs_a_look(config) and id(data) not in self._looked_at:
             records = admission.looked_at(records, header, config, self._now_ms)
@@ -316,8 +316,9 @@ class Appending:
         """Have the large batches written by a thread, as far as their partitions take them, and append them."""
         sent = [(topic, data) for topic in self._request.topic_data for data in topic.partition_data]
         partitions = [self._found(topic, data) for topic, data in sent]
-        while busy := [it.log.ahead for it in partitions if it is not None and it.log is not None and it.log.ahead]:
-            await busy[0].over.wait()
+        logs = [partition.log for partition in partitions if partition is not None]
+        for other in [log.ahead for log in logs if log is not None and log.ahead is not None]:
+            await other.over.wait()  # Whatever was begun since then is taken in at once.
         begun: list[WriteAhead] = []
         try:
             for at, (topic, data) in enumerate(sent):
@@ -334,6 +335,8 @@ class Appending:
     def _begin_ahead(self, topic: TopicProduceData, data: PartitionProduceData) -> list[WriteAhead]:
         """Begin to write one batch; none where there is nothing to write."""
         partition, log, records, header, guard = self._admitted(topic, data)
+        if records is not data.records:
+            return []  # Settings have changed meanwhile, and it was made anew for them.
         self._headers[id(data)] = header
 
         def take_in() -> None:
